@@ -340,6 +340,20 @@ async def full_cluster(rig: Rig, *, grace: int = 0) -> None:
     await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 4, "four pods")
 
 
+async def half_evicted(rig: Rig) -> None:
+    """Of two singles, on a node each, one goes for a gang of two; the other's eviction is tried
+    again and again, until the faults are cleared."""
+    for name, node in (("low-0", "n0"), ("low-1", "n1")):
+        await rig.pod(name, cls="low", on=node)
+    refused = rig.server.faults.plan(
+        Fault(times=10_000, method="DELETE", path=f"low-1{REAL_DELETE}", status=429)
+    )
+    await rig.gang("high", 2, "high")
+    await rig.filter("high-0", "n0", "n1")
+    await rig.until_names("low-1", *HIGH)
+    await rig.until(lambda: refused.hits > 0, "the other eviction is refused")
+
+
 async def until_no_records(rig: Rig) -> None:
     deadline = time.monotonic() + 60
     while await rig.records():

@@ -28,7 +28,7 @@ from extender.model.snapshot import Snapshot
 from extender.sandbox.faults import Fault
 from extender.wire.filter_json import FilterArgs
 from extender.wire.preempt_json import NodeVictims, PreemptArgs
-from tests.gang.rig import FAST, HIGH, PODS, REAL_DELETE, Rig
+from tests.gang.rig import FAST, HIGH, PODS, Rig, half_evicted
 from tests.gang.world import evicted, group, node, plan_for, pod, snapshot
 
 TEAM_A = NamespaceSelector(match_labels={"team": "a"})
@@ -247,15 +247,7 @@ async def test_nobody_else_goes_for_a_gang_that_is_chosen_no_more() -> None:
         await rig.nodes(2)
         await rig.classes(low=1, high=100)
         await choose(rig, "a")
-        for name, node_name in (("low-0", "n0"), ("low-1", "n1")):
-            await rig.pod(name, cls="low", on=node_name)
-        refused = rig.server.faults.plan(
-            Fault(times=10_000, method="DELETE", path=f"low-1{REAL_DELETE}", status=429)
-        )
-        await rig.gang("high", 2, "high")
-        await rig.filter("high-0", "n0", "n1")
-        await rig.until_names("low-1", *HIGH)
-        await rig.until(lambda: refused.hits > 0, "the other eviction is refused")
+        await half_evicted(rig)
         await choose(rig, "none")
         rig.server.faults.clear()
         await rig.until(lambda: not list(rig.coordinator.book), "the plan ends")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extender.sandbox.faults import Fault
-from tests.gang.rig import FAST, HIGH, REAL_DELETE, Rig, full_cluster
+from tests.gang.rig import FAST, HIGH, REAL_DELETE, Rig, full_cluster, half_evicted
 from tests.gang.test_units_finished import until_warned
 
 GROUP = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups/high"
@@ -14,15 +14,7 @@ async def test_nobody_else_goes_for_a_gang_that_is_less_urgent_by_now() -> None:
     async with Rig(FAST) as rig:
         await rig.nodes(2)
         await rig.classes(low=60, high=100)
-        for name, node in (("low-0", "n0"), ("low-1", "n1")):
-            await rig.pod(name, cls="low", on=node)
-        refused = rig.server.faults.plan(
-            Fault(times=10_000, method="DELETE", path=f"low-1{REAL_DELETE}", status=429)
-        )
-        await rig.gang("high", 2, "high")
-        await rig.filter("high-0", "n0", "n1")
-        await rig.until_names("low-1", *HIGH)
-        await rig.until(lambda: refused.hits > 0, "the other eviction is refused")
+        await half_evicted(rig)
         await rig.client.patch(GROUP, {"spec": {"priority": 50}})
         await rig.until(
             lambda: any(g.priority == 50 for g in rig.cache.snapshot().groups.values()), "priority"

@@ -15,20 +15,29 @@ from tests.gang.rig import HIGH, LOW, Rig, full_cluster
 KEY = PODS.key
 
 
-async def test_pods_that_are_back_are_victims_again(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They counted as on their way out for ever, so every plan waited for them in vain."""
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who stays is found within a second."""
     monkeypatch.setattr(evictions, "RETURNED_SECONDS", 0.2)
     monkeypatch.setattr(flights, "LOOK_AFTER_SECONDS", 0.05)
+
+
+async def hold(rig: Rig, *names: str) -> None:
+    """Have these pods stay on their way out."""
+    held = {"metadata": {"finalizers": ["test/held"]}}
+    for name in names:
+        await rig.client.patch(f"/api/v1/namespaces/default/pods/{name}", held)
+
+
+@pytest.mark.usefixtures("soon")
+async def test_pods_that_are_back_are_victims_again(rig: Rig) -> None:
+    """They counted as on their way out for ever, so every plan waited for them in vain."""
     await full_cluster(rig)
     for name in HIGH:
         await tried(rig, name)
     storage = rig.server.api.storage
     before = {name: storage.get(KEY, "default", name) for name in LOW}
-    for name in LOW:
-        held = {"metadata": {"finalizers": ["test/held"]}}
-        await rig.client.patch(f"/api/v1/namespaces/default/pods/{name}", held)
+    await hold(rig, *LOW)
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: all(rig.cached(name).deleting for name in LOW), "the victims go")
     for pod in before.values():
@@ -37,19 +46,17 @@ async def test_pods_that_are_back_are_victims_again(
     await rig.until_names(*HIGH)
 
 
+@pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("late", [True, False])
 async def test_who_is_back_goes_when_others_of_its_unit_have_gone_for_good(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch, *, late: bool
+    rig: Rig, *, late: bool
 ) -> None:
     """``late``: it is back after all had gone, so that nothing was owed any more."""
-    monkeypatch.setattr(evictions, "RETURNED_SECONDS", 0.2)
-    monkeypatch.setattr(flights, "LOOK_AFTER_SECONDS", 0.05)
     await full_cluster(rig)
     storage = rig.server.api.storage
     before = storage.get(KEY, "default", "low-0")
     assert before is not None
-    held = {"metadata": {"finalizers": ["test/held"]}}
-    await rig.client.patch("/api/v1/namespaces/default/pods/low-1", held)
+    await hold(rig, "low-1")
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: bool(rig.cached("low-1").deleting), "the victims go")
     await rig.until_names("low-1", *HIGH)
@@ -69,19 +76,16 @@ async def test_who_is_back_goes_when_others_of_its_unit_have_gone_for_good(
     await rig.until_names()
 
 
+@pytest.mark.usefixtures("soon")
 async def test_who_is_back_goes_beside_others_of_its_unit_that_are_back_on_their_way_out(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+    rig: Rig,
 ) -> None:
     """The backup was taken amid the evictions: all are there again, and one goes."""
-    monkeypatch.setattr(evictions, "RETURNED_SECONDS", 0.2)
-    monkeypatch.setattr(flights, "LOOK_AFTER_SECONDS", 0.05)
     await full_cluster(rig)
     storage = rig.server.api.storage
     before = storage.get(KEY, "default", "low-0")
     assert before is not None
-    for name in LOW:
-        held = {"metadata": {"finalizers": ["test/held"]}}
-        await rig.client.patch(f"/api/v1/namespaces/default/pods/{name}", held)
+    await hold(rig, *LOW)
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: all(rig.cached(name).deleting for name in LOW), "the victims go")
     for name in HIGH:
@@ -92,9 +96,8 @@ async def test_who_is_back_goes_beside_others_of_its_unit_that_are_back_on_their
     assert rig.cached("low-1").deleting
 
 
-async def test_a_unit_that_is_back_whole_stays(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evictions, "RETURNED_SECONDS", 0.2)
-    monkeypatch.setattr(flights, "LOOK_AFTER_SECONDS", 0.05)
+@pytest.mark.usefixtures("soon")
+async def test_a_unit_that_is_back_whole_stays(rig: Rig) -> None:
     await full_cluster(rig)
     storage = rig.server.api.storage
     before = {name: storage.get(KEY, "default", name) for name in LOW}
