@@ -18,6 +18,7 @@ from tests.simulation.loop import SimLoop
 from tests.simulation.objects import (
     BUDGET_KEY,
     FINALIZER,
+    MERGE,
     MINOR,
     NODE_KEY,
     OWNER,
@@ -109,7 +110,7 @@ class Cluster:
                 "default",
                 meta["name"],
                 {"metadata": {"uid": meta["uid"], "finalizers": None}},
-                "application/merge-patch+json",
+                MERGE,
             )
         except StatusError:
             return

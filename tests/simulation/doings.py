@@ -13,7 +13,7 @@ from tests.simulation.edits import Edits
 from tests.simulation.enforcing import Enforcing
 from tests.simulation.happening import Happening
 from tests.simulation.mishaps import Mishaps
-from tests.simulation.objects import POD_KEY, PROTECTED
+from tests.simulation.objects import MERGE, POD_KEY, PROTECTED
 from tests.simulation.priorities import Priorities
 from tests.simulation.resizing import Resizing
 from tests.simulation.restoring import Restoring
@@ -243,7 +243,7 @@ class Doings:
         self._disturb()
         self._sim.story.tell("world", "node", name, "closed" if closed else "opened")
         patch = {"spec": {"unschedulable": closed or None}}
-        self._api.patch(NODES, "", name, patch, "application/merge-patch+json")
+        self._api.patch(NODES, "", name, patch, MERGE)
 
     def _delete_node(self, happening: Happening) -> None:
         name = self.node(happening)
@@ -261,7 +261,7 @@ class Doings:
         if pod is not None:
             self._sim.story.tell("world", "protects", pod.name)
             patch = {"metadata": {"annotations": {PROTECTED: "true"}}}
-            self._api.patch(PODS, "default", pod.name, patch, "application/merge-patch+json")
+            self._api.patch(PODS, "default", pod.name, patch, MERGE)
 
     def _budget(self, happening: Happening) -> None:
         pod = self._pick(self.victims())

@@ -12,14 +12,13 @@ from extender.sandbox.resources import BUDGETS, CONFIG_MAPS, LEASES, NODES, PLUG
 from tests.simulation import dialects
 from tests.simulation.cluster import POD_GROUPS
 from tests.simulation.happening import Happening
-from tests.simulation.objects import MAP_KEY, PLAN, PROTECTED, Work
+from tests.simulation.objects import MAP_KEY, MERGE, PLAN, PROTECTED, Work
 from tests.simulation.state import Seen
 
 if TYPE_CHECKING:
     from tests.simulation.simulation import Simulation
 
 FLICKERS = 6
-MERGE = "application/merge-patch+json"
 
 
 class Edits:

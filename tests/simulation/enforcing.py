@@ -18,6 +18,7 @@ from tests.simulation.chance import Chance
 from tests.simulation.happening import Happening
 from tests.simulation.host import Host
 from tests.simulation.moments import near, with_happenings
+from tests.simulation.objects import MERGE
 from tests.simulation.script import Script
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 LABEL = "podgroup-extender.io/enforce"
 SELECTED = NamespaceSelector(match_labels={LABEL: "true"})
 KINDS = ("unlabel", "unlabel", "unlabel", "flick-label", "observe", "observe", "reconfigure")
-MERGE = "application/merge-patch+json"
 STARTS = (0.1, 2.0)
 """How long a process that is started anew takes."""
 

@@ -13,9 +13,8 @@ from msgspec.structs import replace
 
 from extender.sandbox.resources import BUDGETS, CONFIG_MAPS, NODES
 from tests.simulation import dialects, objects
-from tests.simulation.edits import MERGE
 from tests.simulation.happening import Happening
-from tests.simulation.objects import MAP_KEY, PLAN
+from tests.simulation.objects import MAP_KEY, MERGE, PLAN
 from tests.simulation.replicas import Replicas
 
 if TYPE_CHECKING:

@@ -27,6 +27,30 @@ def near(chance: Chance, prefix: str, happening: Happening) -> Happening:
     )
 
 
+def several(
+    chance: Chance,
+    prefix: str,
+    many: int,
+    kinds: Sequence[str],
+    names: Sequence[str],
+    numbers: Sequence[float],
+) -> list[Happening]:
+    """Return so many happenings, each drawn from streams that begin with ``prefix``."""
+    return [
+        near(
+            chance,
+            prefix,
+            Happening(
+                kind=chance.pick(prefix, kinds),
+                at=0.0,
+                name=chance.pick(f"{prefix}-of", names),
+                number=chance.pick(f"{prefix}-number", numbers),
+            ),
+        )
+        for _ in range(many)
+    ]
+
+
 def with_happenings(script: Script, found: Sequence[Happening], lasting: float = 0.0) -> Script:
     """Return the script with more happenings. ``lasting``: seconds that what they do takes."""
     last = max([script.last, *(each.at + lasting for each in found if not each.after)])

@@ -14,6 +14,7 @@ Obj = dict[str, Any]
 CLASSES = {"low": 10, "mid": 50, "high": 100, "top": 200}
 POD_KEY, NODE_KEY, BUDGET_KEY, MAP_KEY = PODS.key, NODES.key, BUDGETS.key, CONFIG_MAPS.key
 """Under which the storage keeps what changes most."""
+MERGE = "application/merge-patch+json"
 MINOR = "1.37"
 """Version of Kubernetes that is played."""
 GROUP_KEY = core_pod_groups(MINOR).key

@@ -15,8 +15,8 @@ from tests.simulation import dialects
 from tests.simulation.chance import Chance
 from tests.simulation.cluster import POD_GROUPS
 from tests.simulation.happening import Happening
-from tests.simulation.moments import near, with_happenings
-from tests.simulation.objects import CLASSES
+from tests.simulation.moments import several, with_happenings
+from tests.simulation.objects import CLASSES, MERGE
 from tests.simulation.script import Script
 
 if TYPE_CHECKING:
@@ -24,24 +24,13 @@ if TYPE_CHECKING:
 
 KINDS = ("reprice", "reprice", "never-preempts", "promote", "promote", "promote", "replace-pod")
 VALUES = (5, 10, 40, 50, 100, 150, 200, 300)
-MERGE = "application/merge-patch+json"
 
 
 def priorities(script: Script, chance: Chance) -> Script:
     """One to four changes."""
-    found = [
-        near(
-            chance,
-            "priority",
-            Happening(
-                kind=chance.pick("priority", KINDS),
-                at=0.0,
-                name=chance.pick("priority-of", ("victim", "", "")),
-                number=chance.pick("priority-number", (0.0, 0.05, 0.5, 2.0, 8.0)),
-            ),
-        )
-        for _ in range(chance.number("priorities", 1, 4))
-    ]
+    many = chance.number("priorities", 1, 4)
+    seconds = (0.0, 0.05, 0.5, 2.0, 8.0)
+    found = several(chance, "priority", many, KINDS, ("victim", "", ""), seconds)
     return with_happenings(script, found, lasting=9.0)
 
 

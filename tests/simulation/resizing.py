@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from extender.sandbox.api_status import Obj, StatusError
 from extender.sandbox.resources import PODS
 from tests.simulation.chance import Chance
 from tests.simulation.happening import Happening
-from tests.simulation.moments import near, with_happenings
-from tests.simulation.objects import POD_KEY
+from tests.simulation.moments import several, with_happenings
+from tests.simulation.objects import MERGE, POD_KEY
 from tests.simulation.script import Script
 from tests.simulation.state import Seen
 
@@ -22,38 +24,16 @@ if TYPE_CHECKING:
 
 KINDS = ("resize-pod", "resize-pod", "resize-all", "shrink")
 AMOUNTS = (1, 2, 3, 4, 5)
-MERGE = "application/merge-patch+json"
 KUBELET = (0.1, 3.0)
 
 
 def resizes(script: Script, chance: Chance) -> Script:
     """One to four pods, gangs or nodes become smaller or larger."""
-    found = [
-        near(
-            chance,
-            "resize",
-            Happening(
-                kind=chance.pick("resize", KINDS),
-                at=0.0,
-                name=chance.pick("resize-of", ("victim", "member", "")),
-                number=chance.pick("resize-number", (0.05, 0.5, 3.0)),
-            ),
-        )
-        for _ in range(chance.number("resizes", 1, 4))
-    ]
+    many = chance.number("resizes", 1, 4)
+    found = several(chance, "resize", many, KINDS, ("victim", "member", ""), (0.05, 0.5, 3.0))
     # A node's name is drawn when it shrinks.
-    found = [each if each.kind != "shrink" else _anywhere(each) for each in found]
+    found = [each if each.kind != "shrink" else replace(each, name="") for each in found]
     return with_happenings(script, found, lasting=4.0)
-
-
-def _anywhere(happening: Happening) -> Happening:
-    return Happening(
-        kind=happening.kind,
-        at=happening.at,
-        after=happening.after,
-        nth=happening.nth,
-        number=happening.number,
-    )
 
 
 class Resizing:
