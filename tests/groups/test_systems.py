@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from extender.groups.resolver import Resolver
+from extender.groups.yunikorn import TaskGroup
 from extender.model.decode import decode_pod
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE, Gang
 from extender.model.objects import GangKey, GroupObject, Pod
@@ -210,13 +212,22 @@ class TestYuniKorn:
         (problem,) = only([made(**pod)]).problems
         assert "is no list of groups" in problem
 
-    @pytest.mark.parametrize("inner", ["[" * 1500 + "]" * 1500, '{"a":' * 1500 + "1" + "}" * 1500])
+    @pytest.mark.parametrize("inner", ["[" * 1500 + "]" * 1500, '{"a":' * 1200 + "1" + "}" * 1200])
     def test_depth_in_what_is_not_read(self, inner: str) -> None:
-        """Fields of no meaning are skipped, and to skip them takes the interpreter's stack."""
+        """Fields of no meaning are skipped, and to skip them takes the interpreter's stack.
+
+        How much of it there is differs: Python 3.14 passes over what 3.11 gives up.
+        """
         pod = recorded.yunikorn(0, 4, "g-0")
-        pod["annotations"][self.GROUPS] = f'[{{"name":"a","minMember":1,"x":{inner}}}]'
-        (problem,) = only([made(**pod)]).problems
-        assert "is no list of groups" in problem
+        pod["annotations"][self.GROUPS] = text = f'[{{"name":"a","minMember":1,"x":{inner}}}]'
+        gang = only([made(**pod)])
+        try:
+            msgspec.json.decode(text, type=list[TaskGroup])
+        except RecursionError:
+            (problem,) = gang.problems
+            assert "is no list of groups" in problem
+        else:
+            assert (gang.problems, gang.min_count) == ((), 1)
 
     def test_a_spark_driver_starts_before_its_executors_exist(self) -> None:
         pod = recorded.yunikorn(0, 4, "g-0")

@@ -7,8 +7,8 @@ goes to an executor runs at once, and its result arrives a while later.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context, ContextVar, copy_context
 from heapq import heapify, heappop, heappush
 from typing import Any
@@ -56,11 +56,15 @@ class SimTask(asyncio.Task[Any]):
         return self.number
 
 
-@contextmanager
-def unlisted() -> Iterator[None]:
-    """Keep no list of all tasks meanwhile: nobody asks for it, and each costs a weak reference."""
-    with patch.object(asyncio.tasks._all_tasks, "add", lambda task: None):  # type: ignore[attr-defined]
-        yield
+def unlisted() -> AbstractContextManager[object]:
+    """Keep no list of all tasks meanwhile: nobody asks for it, and each costs a weak reference.
+
+    Python 3.12 and newer keep no such list in Python: there is nothing to leave out.
+    """
+    listed = getattr(asyncio.tasks, "_all_tasks", None)
+    if listed is None:
+        return nullcontext()
+    return patch.object(listed, "add", lambda task: None)
 
 
 class SimLoop(asyncio.BaseEventLoop):
@@ -228,8 +232,11 @@ class SimLoop(asyncio.BaseEventLoop):
 
     # -- work -----------------------------------------------------------------------------
 
-    def _new_task(self, loop: Any, coroutine: Any, context: Context | None = None) -> SimTask:
-        task = SimTask(coroutine, loop=self, context=context)
+    def _new_task(
+        self, loop: Any, coroutine: Any, context: Context | None = None, **named: Any
+    ) -> SimTask:
+        # Python 3.13.3 and newer give the factory the name too, older ones set it afterwards.
+        task = SimTask(coroutine, loop=self, context=context, **named)
         owner = OWNER.get() if context is None else context.get(OWNER, 0)
         held = self.tasks.get(owner)
         if held is None:
