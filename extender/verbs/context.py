@@ -115,11 +115,15 @@ class Context(Struct, frozen=True):
         """Return the gang whose quorum this pod is needed for, None to treat it alone.
 
         Alone go pods of no gang and of namespaces that are not acted for, pods of a gang whose
-        members start one by one, and members beyond a quorum that runs already.
+        members start one by one, and members beyond a quorum that runs already, unless that is
+        about to go: they would have to go with it.
         """
         if self.resolver.member_key(pod) is None or not self.acts_for(pod):
             return None
         gang = self.gang_of(pod, self.shown())
         if gang is None or gang.problems:
             return gang
-        return gang if gang.starts_whole and gang.missing else None
+        if not gang.starts_whole:
+            return None
+        going = not gang.missing and self.book.takes_unit(str(self.resolver.unit_key(pod)))
+        return gang if gang.missing or going else None

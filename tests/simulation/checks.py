@@ -194,13 +194,20 @@ class Checks(Listener):
             if failed and pod is not None and pod.going and request.budgeted:
                 self._raced.add(pod.work.name)
             if failed:
-                for unit in self.units.values():
-                    unit.denied |= request.uid in unit.left
+                self._refused(request.uid)
             else:
                 self.moment("evicted")
         elif "/configmaps" in request.path and not failed and request.method in ("POST", "PUT"):
             self.moment("recorded")
         self._finish()
+
+    def _refused(self, uid: str) -> None:
+        """An eviction was answered with an error: a unit of which nobody has gone is not begun."""
+        for name, unit in list(self.units.items()):
+            unit.denied |= uid in unit.left
+            pods = [self._state.pods.get(each) for each in unit.had]
+            if uid in unit.left and all(pod is not None and pod.runs for pod in pods):
+                del self.units[name]
 
     def _begin(self, work: Work, pod: Seen) -> None:
         now, priority = self._time(), self._granted.get(pod.uid, 0)
@@ -209,12 +216,15 @@ class Checks(Listener):
             return
         staying = [other for other in self._state.of_work(work.name) if not other.going]
         running = [other for other in staying if other.node]
-        # Who was bound just now may not have been known to us.
-        left = {other.uid for other in running if now - other.bound > NEWS}
-        if work.quorum and len(left) < (len(staying) if work.sizeless else work.quorum):
-            return  # it has lost its quorum already: its members are single pods by then
-        self._begun.update(dict.fromkeys((other.uid for other in running), priority))
         had = {other.uid for other in running}
+        quorum = len(staying) if work.quorum and work.sizeless else work.quorum
+        if len(had) < quorum:
+            return  # it has lost its quorum already: its members are single pods by then
+        self._begun.update(dict.fromkeys(had, priority))
+        # Who was bound just now may not have been known to us: the others may be single pods too.
+        left = {other.uid for other in running if now - other.bound > NEWS}
+        if len(left) < quorum:
+            return
         self.units[work.name] = Unit(work, now, priority, left, had)
 
     def _finish(self) -> None:

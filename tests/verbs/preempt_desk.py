@@ -59,6 +59,8 @@ class Desk:
         self.goes_on = False
         self.evictable = True
         self.stale: str | None = None
+        self.going: set[str] = set()
+        """What a plan in flight is to evict, by its units' names."""
         self.withheld = ""
         """Uid of a pod that was kept off every node by our word, a moment ago."""
         self.cheap: Plan | Refusal = NO
@@ -103,6 +105,7 @@ class Desk:
                     of_member=self.flights.get,
                     nodes=lambda: self.held,
                     get=lambda key: SimpleNamespace(binding=key.name in self.binding),
+                    takes_unit=lambda name: name in self.going,
                 ),
             ),
             evidence=cast(

@@ -286,10 +286,12 @@ class TestWaitingGang:
         self.gang(desk, starts_whole=False)
         assert self.asked(desk) is None
         there = member("m", "n0")
-        desk.whole["low"] = Gang(
+        desk.whole["low"] = runs = Gang(
             key=gang_key("low"), members=(there,), min_count=1, starts_whole=True
         )
         assert self.asked(desk) is None
+        desk.going.add(str(gang_key("low")))
+        assert self.asked(desk) is runs, "who comes to it now would have to go with it"
 
     def test_a_gang_that_contradicts_itself_is_told_so(self) -> None:
         desk = Desk()

@@ -171,6 +171,14 @@ class Book:
         key = self._by_member.get(uid)
         return self._flights.get(key) if key is not None else None
 
+    def takes_unit(self, name: str) -> bool:
+        """Whether a plan in flight is to evict what goes together under this name."""
+        return any(
+            victim.unit == name
+            for flight in self._flights.values()
+            for victim in flight.victims.values()
+        )
+
     def open_flight(self, flight: Flight, leaving: Iterable[tuple[str, str, Requests]]) -> None:
         """Enter a plan; ``leaving`` is (node, uid, requests) of pods about to go."""
         self.close(flight.key)

@@ -12,21 +12,17 @@ from collections.abc import Callable, Coroutine, Iterable
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from cachetools import LRUCache
-from msgspec.structs import replace
-
 from extender.gang.act.dispatch import Dispatch
 from extender.gang.act.driver import WATCH_SECONDS, Driver
 from extender.gang.act.evictor import Evictor
+from extender.gang.act.gone_units import GoneUnits
 from extender.gang.act.last_check import LastCheck
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.refusals import Refusals
-from extender.gang.act.unit import EvictionListener, EvictionUnit, Fate
+from extender.gang.act.unit import EvictionListener, EvictionUnit, Fate, beside
 from extender.model.objects import Pod
 from extender.model.plan import Plan, Victim
 
-REMEMBERED = 10_000
-"""Pods of which it is known that they went as part of a unit, by our hand."""
 RETURNED_SECONDS = 20.0
 """How long a pod whose eviction was accepted is shown to stay before that counts as undone."""
 
@@ -56,8 +52,7 @@ class Evictions:
         self._by_pod: dict[str, list[EvictionUnit]] = {}
         self._stay: dict[str, float] = {}
         """Uid of a pod whose eviction was accepted -> since when it is shown to stay."""
-        self._gone: LRUCache[str, tuple[EvictionUnit, Victim]] = LRUCache(REMEMBERED)
-        """Pods of units of several that have gone by our hand."""
+        self._gone_units = GoneUnits()
         self.refusals = Refusals(monotonic)
         self._driver = Driver(
             evictor,
@@ -219,6 +214,7 @@ class Evictions:
     def going(self, uid: str) -> None:
         """A pod is seen terminating."""
         for unit in self._by_pod.get(uid, ()):
+            self._note_going(unit, uid)
             doubt = self._doubt(unit, uid)
             if uid in unit.fates:
                 unit.fates[uid] = Fate.ACCEPTED
@@ -229,12 +225,13 @@ class Evictions:
         """A pod is seen gone."""
         self.refusals.forget(uid)
         for unit in self._by_pod.pop(uid, []):
+            self._note_going(unit, uid)
             doubt = self._doubt(unit, uid)
             victim = unit.victims.pop(uid, None)
             fate = unit.fates.pop(uid, None)
             ours = unit.whole and uid in unit.must_go and fate is Fate.ACCEPTED
             if ours and victim is not None:
-                self._gone[uid] = unit, victim
+                self._gone_units.gone(unit, victim)
             if doubt:
                 self._touch(unit, uid)
             if not unit.victims:
@@ -246,19 +243,23 @@ class Evictions:
         Others of its unit may have gone for good, or be asked for at this moment. So it counts
         among them again, as one whose eviction was accepted, until that is undone.
         """
-        if uid not in self._gone:
+        known = self._gone_units.back(uid)
+        if known is None:
             return
-        unit, victim = self._gone.pop(uid)
+        unit = self._again(known[0])
+        unit.victims[uid] = known[1]
+        unit.fates[uid] = Fate.ACCEPTED
+        unit.must_go.add(uid)
+        self._by_pod.setdefault(uid, []).append(unit)
+
+    def _again(self, unit: EvictionUnit) -> EvictionUnit:
+        """Return what is under way of a unit: itself anew, if all of it had gone."""
         units = self._units.setdefault(unit.plan_id, {})
         if unit.name not in units:
             unit.released = True  # its plan, if there is one still, has counted on the room
             units[unit.name] = unit
             self._by_name.setdefault(unit.name, []).append(unit)
-        unit = units[unit.name]
-        unit.victims[uid] = victim
-        unit.fates[uid] = Fate.ACCEPTED
-        unit.must_go.add(uid)
-        self._by_pod.setdefault(uid, []).append(unit)
+        return units[unit.name]
 
     # -- one unit -------------------------------------------------------------------------
 
@@ -267,6 +268,11 @@ class Evictions:
         asked = unit.fates.get(uid) is Fate.ASKED and uid not in unit.undecided
         return asked or self._now() < unit.doubtful_until
 
+    def _note_going(self, unit: EvictionUnit, uid: str) -> None:
+        """Should it be found to go by our hand, who comes from now on is not of the unit."""
+        if unit.whole and uid in unit.victims and uid not in unit.must_go:
+            unit.went.setdefault(uid, (self._now(), unit.victims[uid]))
+
     def _touch(self, unit: EvictionUnit, uid: str) -> None:
         """A pod of the unit goes by our hand: so does the rest, whichever plan counted on it.
 
@@ -274,12 +280,16 @@ class Evictions:
         """
         if uid in unit.must_go:
             return
-        for each in self._by_name.get(unit.name, ()):
+        at, victim = unit.went.pop(uid, (self._now(), unit.victims.get(uid)))
+        if victim is not None and unit.whole:
+            self._gone_units.touched(unit, victim)
+        # One that has nobody left is none of these, and others may have been on their way to it.
+        for each in (unit, *(u for u in self._by_name.get(unit.name, ()) if u is not unit)):
             if not each.touched:
-                each.touched_at = self._now()
+                each.touched_at = at
             each.must_go.update(each.victims)
-            for late in each.came:
-                if late.uid not in each.victims and self._check.there(late):
+            for offered, late in each.came:
+                if offered <= at and late.uid not in each.victims and self._check.there(late):
                     self._join(each, late)
             each.came.clear()
             self._dispatch.hurry(each)
@@ -287,28 +297,23 @@ class Evictions:
     def joined(self, name: str, pod: Pod, offered: float) -> None:
         """A member of a gang has a node now that it was offered at ``offered`` (monotonic).
 
-        If that was before its gang went in part, it was on its way then: it goes with the rest.
+        If that was before its gang went in part, it was on its way then: it goes with the rest,
+        though all of these may have gone by now.
         """
-        for unit in self._by_name.get(name, ()):
-            if not unit.whole or pod.deleting or pod.uid in unit.victims or not unit.victims:
+        units = [unit for unit in self._by_name.get(name, ()) if unit.victims]
+        found = [(unit, next(iter(unit.victims.values()))) for unit in units]
+        for unit, other in found or self._gone_units.last(name):
+            if not unit.whole or pod.deleting or pod.uid in unit.victims:
                 continue
-            other = next(iter(unit.victims.values()))
-            victim = replace(
-                other,
-                uid=pod.uid,
-                namespace=pod.namespace,
-                name=pod.name,
-                node=pod.node,
-                priority=pod.priority,
-                grace=min(pod.grace, other.grace),
-            )
-            if unit.touched and offered <= unit.touched_at:
+            victim = beside(other, pod)
+            if (unit.touched or not unit.victims) and offered <= unit.touched_at:
                 self._join(unit, victim)
                 self._dispatch.hurry(unit)
             elif unit.undecided and not unit.touched:
-                unit.came.append(victim)
+                unit.came.append((offered, victim))
 
     def _join(self, unit: EvictionUnit, victim: Victim) -> None:
+        unit = self._again(unit)
         unit.victims[victim.uid] = victim
         unit.fates[victim.uid] = Fate.WAITING
         unit.must_go.add(victim.uid)
@@ -325,6 +330,9 @@ class Evictions:
         """
         if not unit.whole or victim.uid not in unit.must_go:
             return False
+        refused = unit.error and unit.fates[victim.uid] is not Fate.ASKED
+        if refused and self._listener.completing(unit):
+            return True  # it would go from under those who are seated beside it
         same = self._by_name[unit.name]
         known = {uid for each in same for uid in each.victims}
         size = max(each.size for each in same)

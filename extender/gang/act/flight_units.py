@@ -50,6 +50,7 @@ class FlightUnits:
     ) -> None:
         self._book = reading.book
         self._snapshot = reading.snapshot
+        self._gangs = reading.gangs
         self._check = check
         self._keeper = keeper
         self._notices = telling.notices
@@ -184,6 +185,14 @@ class FlightUnits:
             flight.spared_at = self._snapshot()
             return self.comparison.spares(flight)
         return ""
+
+    def completing(self, unit: EvictionUnit) -> bool:
+        """Whether a plan in flight seats others beside what could not be evicted of a unit."""
+        return any(
+            str(self._gangs.unit_key(pod)) == unit.name
+            for flight in self._book
+            for pod in flight.pods.values()
+        )
 
     def eviction_sent(self, unit: EvictionUnit, victim: Victim) -> None:
         """Take note that the API server has accepted one eviction."""

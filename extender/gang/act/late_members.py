@@ -14,6 +14,7 @@ from itertools import groupby
 from msgspec.structs import replace
 
 from extender.gang.act.record import Record
+from extender.gang.act.unit import beside
 from extender.gang.plan.validity import Resolves, present, whole_again
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -63,18 +64,7 @@ def _late(unit: list[Victim], before: float, snapshot: Snapshot, gangs: Resolves
     others = [pod for pod in gang.bound if pod.uid not in known]
     if any(not _older(pod, before) for pod in others):
         return []
-    return [
-        replace(
-            unit[0],
-            uid=pod.uid,
-            namespace=pod.namespace,
-            name=pod.name,
-            node=pod.node,
-            priority=pod.priority,
-            grace=min(pod.grace, unit[0].grace),
-        )
-        for pod in others
-    ]
+    return [beside(unit[0], pod) for pod in others]
 
 
 def _gang_of(unit: list[Victim], snapshot: Snapshot, gangs: Resolves) -> Gang | None:

@@ -157,6 +157,7 @@ class PlanningTurns:
     def _must_wait(self, gang: Gang, wall: float) -> Refusal | None:
         return (
             self._half_gone(gang)
+            or self._promised(gang)
             or self._rolled_back(gang)
             or self._waiting.must_wait(gang, wall)
             or self._admission.must_wait(gang)
@@ -175,6 +176,20 @@ class PlanningTurns:
             message="a part of it went for a more urgent gang and the rest still has to: who takes "
             "their place is planned for after that",
         )
+
+    def _promised(self, gang: Gang) -> Refusal | None:
+        """A member whose eviction is planned and not sent yet would be counted as its own too."""
+        counted_on = gang.missing or gang.goes_whole
+        seated = {pod.uid: pod.name for pod in gang.seated} if counted_on else {}
+        for flight in self._book if seated else ():
+            going = [seated[uid] for uid in flight.victims if uid in seated]
+            if going and flight.key != gang.key:
+                message = (
+                    f"{min(going)} is to go for the more urgent {flight.key}: who joins the others "
+                    "is planned for after that"
+                )
+                return Refusal(gang=gang.key, code=Code.SETTLING, message=message)
+        return None
 
     def _rolled_back(self, gang: Gang) -> Refusal | None:
         if not self.undoing(gang.key):

@@ -6,9 +6,10 @@ from enum import Enum
 from typing import Protocol
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from extender.model.gang import Gang
-from extender.model.objects import GangKey
+from extender.model.objects import GangKey, Pod
 from extender.model.plan import Victim
 
 
@@ -52,8 +53,12 @@ class EvictionUnit(Struct, kw_only=True):
     """When one of them went first, monotonic."""
     undecided: set[str] = field(default_factory=set)
     """Uids of pods a request is under way for, whose answer will tell by whose hand they go."""
-    came: list[Victim] = field(default_factory=list)
-    """Who goes with the rest if it is found to have been touched by such a request."""
+    went: dict[str, tuple[float, Victim]] = field(default_factory=dict)
+    """Uids of those that were seen going before it was known by whose hand: since when, monotonic.
+    """
+    came: list[tuple[float, Victim]] = field(default_factory=list)
+    """Who goes with the rest if it is found to have been touched by such a request, not before it
+    was offered its node; that monotonic time first."""
     doubtful_until: float = 0.0
     """Until when a request that was lost sight of may still arrive."""
     released: bool = False
@@ -93,6 +98,19 @@ class EvictionUnit(Struct, kw_only=True):
         return tuple(v for uid, v in self.victims.items() if self.fates[uid] is not Fate.ACCEPTED)
 
 
+def beside(other: Victim, pod: Pod) -> Victim:
+    """Return a victim that goes with another one, for the same reasons."""
+    return replace(
+        other,
+        uid=pod.uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        node=pod.node,
+        priority=pod.priority,
+        grace=min(pod.grace, other.grace),
+    )
+
+
 class EvictionListener(Protocol):
     """Who is told how evictions go."""
 
@@ -104,6 +122,9 @@ class EvictionListener(Protocol):
 
     def eviction_refused(self, unit: EvictionUnit, victim: Victim, why: str) -> None:
         """One eviction is refused for good. If the pod must go, its gang is broken until then."""
+
+    def completing(self, unit: EvictionUnit) -> bool:
+        """Whether a plan in flight counts on what is left of a unit that has gone in part."""
 
     def whole_again(self, unit: EvictionUnit) -> None:
         """A unit that went in part has become whole by others: its plan does not hold."""
