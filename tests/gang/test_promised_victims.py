@@ -1,11 +1,18 @@
-"""A running member that a plan in flight is about to evict counts for nobody's quorum."""
+"""Members that come to a gang which is about to be evicted, is being evicted, or has been."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 
-from tests.gang.rig import Rig, held_back, let_go
+import pytest
+from msgspec.structs import replace
+
+from extender.gang.act import driver
+from extender.gang.act.evictor import Evictor
+from extender.model.plan import Victim
+from extender.model.settings import SeatSettings
+from tests.gang.rig import FAST, HIGH, REAL_DELETE, Fault, Rig, full_cluster, held_back, let_go
 
 
 async def test_who_is_to_go_is_not_counted_as_running(rig: Rig) -> None:
@@ -33,3 +40,105 @@ async def test_who_is_to_go_is_not_counted_as_running(rig: Rig) -> None:
         assert time.monotonic() < deadline, "it waits for ever"
         await asyncio.sleep(0.05)
         answer = await rig.filter("low-2", "n0", "n1")
+
+
+async def test_nobody_joins_a_gang_that_is_to_go(rig: Rig) -> None:
+    """A member beyond the quorum was let through, and had to go with the others."""
+    await full_cluster(rig)
+    held = held_back(rig, "POST", "configmaps")
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: held.hits > 0, "the record is being written")
+    await rig.nodes(1, first=2)
+    await rig.pod("low-2", cls="low", group="low", cpu="1")
+    answer = await rig.filter("low-2", "n2")
+    assert not answer.node_names
+    assert "is to go for" in answer.failed_and_unresolvable["n2"]
+    let_go(held)
+    await rig.until_names("low-2", *HIGH)
+
+
+async def test_who_comes_after_the_last_of_its_unit_has_gone_goes_too(rig: Rig) -> None:
+    """It had been offered its node when they were there, and ran on without them (seed 38483)."""
+    await full_cluster(rig)
+    await rig.nodes(1, first=2)
+    await rig.pod("low-2", cls="low", group="low", cpu="3")
+    assert (await rig.filter("low-2", "n2")).node_names == ["n2"]
+    evictions = rig.coordinator.flights.evictions
+    for number in range(3, 6):
+        await rig.pod(f"top-{number}", cls="high", on="n2", cpu="1")
+    await rig.preempt("high-0", n0=["low-0"], n1=["low-1"])
+    await rig.until_names("low-2", *HIGH, "top-3", "top-4", "top-5")
+    await rig.until(lambda: not evictions.unfinished(), "nothing is left of the unit")
+    await rig.bind("low-2", "n2")
+    await rig.until(lambda: rig.cache.pod_named("default", "low-2") is None, "it goes as well")
+
+
+async def test_who_comes_before_it_is_known_who_took_the_first_stays(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What counts is when the first of its gang was seen going (seed 36156)."""
+    answers, real = asyncio.Event(), Evictor.remove
+
+    async def slow(self: Evictor, victim: Victim, **named: object) -> object:
+        if victim.name == "low-1":
+            await answers.wait()
+            return await real(self, victim, **named)  # type: ignore[arg-type]
+        answer = await real(self, victim, **named)  # type: ignore[arg-type]
+        await answers.wait()
+        return answer
+
+    monkeypatch.setattr(Evictor, "remove", slow)
+    await rig.group("low", 1, "low")
+    for i in range(2):
+        await rig.pod(f"low-{i}", cls="low", group="low", on=f"n{i}")
+    await rig.gang("high", 2, "high")
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: rig.cache.pod_named("default", "low-0") is None, "one has gone")
+    await rig.remove("high-0")
+    await rig.until(lambda: not rig.coordinator.book, "the plan is over")
+    await rig.pod("low-2", cls="low", group="low")
+    assert (await rig.filter("low-2", "n0")).node_names == ["n0"]
+    await rig.bind("low-2", "n0")
+    await rig.until(lambda: bool(rig.cached("low-2").node), "it runs")
+    answers.set()
+    evictions = rig.coordinator.flights.evictions
+    await rig.until(lambda: not evictions.unfinished(), "the unit is finished, or let go of")
+    assert "low-2" in await rig.names()
+
+
+async def test_who_cannot_be_evicted_stays_while_others_are_seated_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was counted as running, and then it could be evicted after all (seed 45057)."""
+    monkeypatch.setattr(driver, "REFUSED_PAUSE", 1.0)
+    monkeypatch.setattr(driver, "LOOK_SECONDS", 0.05)
+    patient = replace(FAST, seats=SeatSettings(bind_seconds=30.0))
+    async with Rig(patient) as rig:
+        await rig.nodes(3)
+        await rig.classes(low=1, high=100)
+        await full_cluster(rig)
+        await rig.pod("keep", cls="high", on="n2")
+        await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 5, "all nodes are full")
+        refused = Fault(times=10**6, method="DELETE", path=f"low-1{REAL_DELETE}", status=403)
+        rig.server.faults.plan(refused)
+        await rig.preempt("high-0", n0=["low-0"])
+        evictions = rig.coordinator.flights.evictions
+        await rig.until(lambda: bool(evictions.broken()), "the other half cannot be evicted")
+        evictions._evictor._sleep = asyncio.sleep  # it is tried again every second or two
+        for name in (*HIGH, "keep"):
+            await rig.remove(name)
+        await rig.until(lambda: not rig.coordinator.book, "the plan is over")
+        await rig.pod("low-2", cls="low", group="low")
+        deadline = time.monotonic() + 60
+        while not (await rig.filter("low-2", "n0", "n2")).node_names:
+            assert time.monotonic() < deadline, "it gets no seat"
+            await asyncio.sleep(0.05)
+        rig.server.faults.clear()
+        hits = refused.hits
+        await asyncio.sleep(2.5)
+        assert refused.hits == hits
+        assert await rig.names() == {"low-1", "low-2"}
+        (flight,) = rig.coordinator.book
+        await rig.bind("low-2", flight.seats[rig.cached("low-2").uid])
+        await rig.until(lambda: not evictions.unfinished(), "the unit is let go of")
+        assert await rig.names() == {"low-1", "low-2"}
