@@ -12,7 +12,8 @@ from extender.gang.act import driver
 from extender.gang.act.evictor import Evictor
 from extender.model.plan import Victim
 from extender.model.settings import SeatSettings
-from tests.gang.rig import FAST, HIGH, REAL_DELETE, Fault, Rig, full_cluster, held_back, let_go
+from extender.sandbox.faults import Fault
+from tests.gang.rig import FAST, HIGH, REAL_DELETE, Rig, full_cluster, held_back, let_go
 
 
 async def test_who_is_to_go_is_not_counted_as_running(rig: Rig) -> None:
