@@ -10,6 +10,8 @@ from msgspec.structs import replace
 
 from extender.gang.act import driver
 from extender.gang.act.evictor import Evictor
+from extender.gang.act.flight_units import FlightUnits
+from extender.gang.act.unit import EvictionUnit
 from extender.model.plan import Victim
 from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
@@ -113,6 +115,15 @@ async def test_who_cannot_be_evicted_stays_while_others_are_seated_beside_it(
     """It was counted as running, and then it could be evicted after all (seed 45057)."""
     monkeypatch.setattr(driver, "REFUSED_PAUSE", 1.0)
     monkeypatch.setattr(driver, "LOOK_SECONDS", 0.05)
+    stays, completing = 0, FlightUnits.completing
+
+    def counted(self: FlightUnits, unit: EvictionUnit) -> bool:
+        nonlocal stays
+        found = completing(self, unit)
+        stays += found
+        return found
+
+    monkeypatch.setattr(FlightUnits, "completing", counted)
     patient = replace(FAST, seats=SeatSettings(bind_seconds=30.0))
     async with Rig(patient) as rig:
         await rig.nodes(3)
@@ -136,7 +147,7 @@ async def test_who_cannot_be_evicted_stays_while_others_are_seated_beside_it(
             await asyncio.sleep(0.05)
         rig.server.faults.clear()
         hits = refused.hits
-        await asyncio.sleep(2.5)
+        await rig.until(lambda: stays >= 5, "its turn has come, again and again")
         assert refused.hits == hits
         assert await rig.names() == {"low-1", "low-2"}
         (flight,) = rig.coordinator.book

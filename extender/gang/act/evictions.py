@@ -15,10 +15,10 @@ from typing import Any
 from extender.gang.act.dispatch import Dispatch
 from extender.gang.act.driver import WATCH_SECONDS, Driver
 from extender.gang.act.evictor import Evictor
-from extender.gang.act.gone_units import GoneUnits
 from extender.gang.act.last_check import LastCheck
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.refusals import Refusals
+from extender.gang.act.touched_units import TouchedUnits
 from extender.gang.act.unit import EvictionListener, EvictionUnit, Fate, beside
 from extender.model.objects import Pod
 from extender.model.plan import Plan, Victim
@@ -52,7 +52,7 @@ class Evictions:
         self._by_pod: dict[str, list[EvictionUnit]] = {}
         self._stay: dict[str, float] = {}
         """Uid of a pod whose eviction was accepted -> since when it is shown to stay."""
-        self._gone_units = GoneUnits()
+        self._touched_units = TouchedUnits()
         self.refusals = Refusals(monotonic)
         self._driver = Driver(
             evictor,
@@ -231,7 +231,7 @@ class Evictions:
             fate = unit.fates.pop(uid, None)
             ours = unit.whole and uid in unit.must_go and fate is Fate.ACCEPTED
             if ours and victim is not None:
-                self._gone_units.gone(unit, victim)
+                self._touched_units.gone(unit, victim)
             if doubt:
                 self._touch(unit, uid)
             if not unit.victims:
@@ -243,7 +243,7 @@ class Evictions:
         Others of its unit may have gone for good, or be asked for at this moment. So it counts
         among them again, as one whose eviction was accepted, until that is undone.
         """
-        known = self._gone_units.back(uid)
+        known = self._touched_units.back(uid)
         if known is None:
             return
         unit = self._again(known[0])
@@ -282,7 +282,7 @@ class Evictions:
             return
         at, victim = unit.went.pop(uid, (self._now(), unit.victims.get(uid)))
         if victim is not None and unit.whole:
-            self._gone_units.touched(unit, victim)
+            self._touched_units.touched(unit, victim)
         # One that has nobody left is none of these, and others may have been on their way to it.
         for each in (unit, *(u for u in self._by_name.get(unit.name, ()) if u is not unit)):
             if not each.touched:
@@ -302,7 +302,7 @@ class Evictions:
         """
         units = [unit for unit in self._by_name.get(name, ()) if unit.victims]
         found = [(unit, next(iter(unit.victims.values()))) for unit in units]
-        for unit, other in found or self._gone_units.last(name):
+        for unit, other in found or self._touched_units.last(name):
             if not unit.whole or pod.deleting or pod.uid in unit.victims:
                 continue
             victim = beside(other, pod)

@@ -11,7 +11,7 @@ REMEMBERED = 10_000
 """Pods, and units, of which that is known at most."""
 
 
-class GoneUnits:
+class TouchedUnits:
     """Each with one of its victims, which tells what a late one of them would be."""
 
     def __init__(self) -> None:
