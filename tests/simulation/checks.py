@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from extender.kube.api_errors import ApiError
@@ -97,6 +98,10 @@ class Checks(Listener):
         as one unit with it."""
         self._finished: dict[str, int] = {}
         """Uid -> priority of the plan that took it as one unit with a pod that went by our hand."""
+        self._asked: dict[tuple[int, str], float] = {}
+        """Number and pod of a request -> when it was sent."""
+        self._let_stay: dict[str, float] = {}
+        """Uid of who was left of a unit that others have made whole again -> since when."""
         self.lease = LeaseChecks(storage, self.broken, time)
         self._bindings = BindingChecks(state, host, self.lease, self.broken)
         self.standing = StandingChecks(
@@ -153,6 +158,7 @@ class Checks(Listener):
             if dry:
                 self.moment("rehearsed")
                 return
+            self._asked[request.number, request.uid] = self._time()
             self._judge(request)
             self.moment("evict")
         elif path.endswith("/binding"):
@@ -177,7 +183,10 @@ class Checks(Listener):
             priority, mates = self._mates.get(pod.uid, (0, set()))
             self._finished.update(dict.fromkeys(mates, priority))
             work = pod.work
-            if work.gang and work.whole and pod.node:
+            # What was sent before that is of the unit that was, and who came since is not.
+            sent = self._asked.get((request.number, pod.uid), inf)
+            of_old = sent < self._let_stay.get(pod.uid, 0.0)
+            if work.gang and work.whole and pod.node and not of_old:
                 self._begin(work, pod)
 
     def answered(self, request: Request, fate: Fate, result: object) -> None:
@@ -234,6 +243,7 @@ class Checks(Listener):
                 uid for uid in unit.left if uid in self._state.pods and self._state.pods[uid].runs
             }
             if not unit.left or self._whole_again(unit):
+                self._let_stay |= dict.fromkeys(unit.left, self._time())
                 del self.units[name]
 
     def _whole_again(self, unit: Unit) -> bool:
