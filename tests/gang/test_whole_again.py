@@ -16,7 +16,7 @@ from extender.gang.tell.flight_state import FlightState
 from extender.model.gang import UNIT_ALL, Gang
 from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
-from tests.gang.rig import FAST, HIGH, REAL_DELETE, Rig, full_cluster
+from tests.gang.rig import FAST, HIGH, PODS, REAL_DELETE, Rig, full_cluster
 from tests.gang.world import gang_key, pod
 
 
@@ -59,6 +59,47 @@ async def test_what_is_left_of_it_stays(
     rig.server.faults.clear()
     assert await rig.names() == {"low-1", "low-2"}
     assert not evictions.broken()
+
+
+async def test_who_evicts_it_anew_evicts_all_of_it(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a lost request might still arrive its old members had to go, and its new one had not:
+    a plan that changed left the new one alone (seed 101457)."""
+    monkeypatch.setattr(driver, "WATCH_SECONDS", 300.0)
+    monkeypatch.setattr(driver, "LOOK_SECONDS", 0.05)
+    await full_cluster(rig)
+    evictions = rig.coordinator.flights.evictions
+    await _begun_in_part(rig, 504)
+    for name in HIGH:
+        await rig.remove(name)
+    await rig.until(lambda: not rig.coordinator.book, "the plan is over")
+    await rig.pod("low-2", cls="low", group="low", on="n0")
+    await rig.until(
+        lambda: [unit.must_go for unit in evictions.unfinished()] == [set()],
+        "nobody has to go, and the request that was lost is remembered",
+    )
+    assert not evictions.broken()
+
+
+async def test_who_is_protected_after_an_unclear_answer_is_not_counted_as_going(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was sent any more, nor read: it was on its way out for ever (seed 109712)."""
+    monkeypatch.setattr(driver, "LOOK_SECONDS", 0.05)
+    await full_cluster(rig)
+    evictions = rig.coordinator.flights.evictions
+    unreadable = Fault(times=10**6, method="GET", path=r"pods/low-1$", status=500)
+    rig.server.faults.plan(unreadable)
+    await _begun_in_part(rig, 504)
+    await rig.until(lambda: unreadable.hits > 0, "it cannot be read either")
+    patch = {"metadata": {"annotations": {"podgroup-extender.io/protected": "true"}}}
+    await rig.client.patch(f"{PODS}/low-1", patch)
+    await rig.until(lambda: "protected" in str(rig.cached("low-1").annotations), "it is protected")
+    rig.server.faults.clear()
+    await rig.until(lambda: not evictions.expected(), "it is known to stay")
+    assert evictions.broken()
+    assert "low-1" in await rig.names()
 
 
 async def test_a_plan_in_flight_is_searched_for_anew() -> None:

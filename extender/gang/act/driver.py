@@ -113,6 +113,9 @@ class Driver:
                     return
                 if isinstance(answer, ApiError):
                     error, why = answer, str(answer)
+            elif unit.fates.get(uid) is Fate.ASKED:
+                # Nothing is sent any more, and searches count on its going until it is known.
+                await self._read_back(unit, victim)
             if not self.wanted(unit, victim):
                 return
             noes += bool(why) and (error is None or not passing(error))

@@ -325,8 +325,9 @@ class Evictions:
         """Whether a unit that went in part stays as it is: its gang is whole again meanwhile.
 
         To finish it would break the gang a second time: a plan that still counts on it does not
-        hold. It is let go of once no request can arrive any more. Not spared is what another plan
-        wants gone as well, and what goes already.
+        hold. It is let go of once no request can arrive any more; whoever evicts the gang anew
+        until then evicts all of it. Not spared is what another plan wants gone as well, and what
+        goes already.
         """
         if not unit.whole or victim.uid not in unit.must_go:
             return False
@@ -345,10 +346,9 @@ class Evictions:
             return False
         if not self._check.whole_again(victim, known, size):
             return False
-        if all(self._now() >= each.doubtful_until for each in same):
-            for each in list(same):
-                each.must_go.clear()
-                self._let_go(each)
+        for each in list(same):
+            each.must_go.clear()
+            self._let_go(each)
         return True
 
     def _wanted(self, unit: EvictionUnit, victim: Victim) -> bool:
