@@ -84,6 +84,7 @@ def _forgets_begun_units() -> list[tuple[Any, str, Any]]:
     def release(self: Any, plan_id: str) -> None:
         for unit in self.of_plan(plan_id):
             unit.released = True
+            unit.victims.clear()
             self._end(unit)
 
     return [(Evictions, "release", release)]

@@ -39,6 +39,8 @@ from tests.simulation.story import Story
 PATIENCE = 450.0
 """How long after the end of the script all has to be well: back-off, penalties and the flush of
 unschedulable pods are over by then."""
+IN_FLIGHT = 60.0
+"""Seconds more for a plan that is in flight then: a refused node is tried again in time."""
 MOST_STEPS = 400_000
 
 
@@ -244,7 +246,7 @@ class Simulation:
             problem = next(self.calm.problems(), None)
             if problem is None:
                 return
-            if now >= limit:
+            if now >= limit + IN_FLIGHT * (problem[0] == "seats"):
                 for line in self.state.told():
                     self.story.tell("rest", line)
                 self.checks.broken(*problem)
