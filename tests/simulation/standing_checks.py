@@ -26,8 +26,8 @@ HELD = 1.2
 second."""
 NEWS = 3.0
 """Seconds after which kube-scheduler has heard of a change, and what it decided before is done."""
-MEMORY = 60.0
-"""Seconds for which failed requests may make a watch wait."""
+MEMORY = 60.0 + DOWN
+"""Seconds for which failed requests may make a watch wait: a page is waited for 60 s at most."""
 
 
 class StandingChecks:
