@@ -298,12 +298,14 @@ class Evictions:
         """A member of a gang has a node now that it was offered at ``offered`` (monotonic).
 
         If that was before its gang went in part, it was on its way then: it goes with the rest,
-        though all of these may have gone by now.
+        though all of these may have gone by now. Not where nothing is recorded any more.
         """
         units = [unit for unit in self._by_name.get(name, ()) if unit.victims]
         found = [(unit, next(iter(unit.victims.values()))) for unit in units]
         for unit, other in found or self._touched_units.last(name):
             if not unit.whole or pod.deleting or pod.uid in unit.victims:
+                continue
+            if not self._listener.recorded(unit):
                 continue
             victim = beside(other, pod)
             if (unit.touched or not unit.victims) and offered <= unit.touched_at:

@@ -186,6 +186,10 @@ class FlightUnits:
             return self.comparison.spares(flight)
         return ""
 
+    def recorded(self, unit: EvictionUnit) -> bool:
+        """Whether the unit's plan is in flight or owes something, so that its record is there."""
+        return self._keeper.keeps(unit.plan_id)
+
     def completing(self, unit: EvictionUnit) -> bool:
         """Whether a plan in flight seats others beside what could not be evicted of a unit."""
         return any(

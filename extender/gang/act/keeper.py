@@ -93,6 +93,11 @@ class RecordKeeper:
         """Look after a record that was loaded."""
         self._kept[record.id] = Kept(record=record, written=record.finishing)
 
+    def keeps(self, plan_id: str) -> bool:
+        """Whether the plan's record is there and not about to be deleted."""
+        kept = self._kept.get(plan_id)
+        return kept is not None and (not kept.over or bool(kept.owed))
+
     def over(self, plan_id: str, units: Callable[[str], Iterable[EvictionUnit]]) -> None:
         """The plan has ended; ``units`` returns what is begun of it and not gone."""
         kept = self._kept.get(plan_id)

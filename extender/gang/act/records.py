@@ -278,7 +278,14 @@ class Records:
         created: dict[str, float] = {}
         for item in items:
             name = name_of(item)
-            record, why = self._read(item, further_parts(name, parts))
+            further = further_parts(name, parts)
+            if part_count(item) > 1 and not further:
+                # The first part is written last and deleted first: it was asked for in vain, and
+                # came to be written when the plan was over.
+                log.warning("a plan record that came too late is deleted", config_map=name)
+                self._doomed.add(name)
+                continue
+            record, why = self._read(item, further)
             if record is None or why:
                 self._keep_aside(item, why)
                 continue

@@ -123,6 +123,9 @@ class EvictionListener(Protocol):
     def eviction_refused(self, unit: EvictionUnit, victim: Victim, why: str) -> None:
         """One eviction is refused for good. If the pod must go, its gang is broken until then."""
 
+    def recorded(self, unit: EvictionUnit) -> bool:
+        """Whether there is a record of the unit's plan, and will be while more is owed."""
+
     def completing(self, unit: EvictionUnit) -> bool:
         """Whether a plan in flight counts on what is left of a unit that has gone in part."""
 
