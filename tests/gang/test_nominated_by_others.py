@@ -1,10 +1,11 @@
-"""Room that kube-scheduler keeps for another pod is no room for less urgent seats."""
+"""Room that is kept for another pod is no room for less urgent seats, and not kept for nobody."""
 
 from __future__ import annotations
 
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState
-from tests.gang.rig import PODS, Rig
+from extender.sandbox.faults import Fault
+from tests.gang.rig import HIGH, PODS, REAL_DELETE, Rig, full_cluster
 
 
 async def waiting(rig: Rig) -> None:
@@ -55,3 +56,19 @@ async def test_a_nomination_of_the_less_urgent_is_no_reason(rig: Rig) -> None:
     await nominate(rig, "small")
     assert not flight.doubted
     assert rig.coordinator.flights.problem(flight) == ""
+
+
+async def test_the_nominations_of_a_plan_before_go_with_the_last_one(rig: Rig) -> None:
+    """kube-scheduler kept room for a plan that had ended, and so did searches (seed 124370)."""
+    await full_cluster(rig)
+    refused = Fault(times=10**6, method="DELETE", path=f"low-1{REAL_DELETE}", status=429)
+    rig.server.faults.plan(refused)
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: all(rig.cached(name).nominated for name in HIGH), "both are nominated")
+    book = rig.coordinator.book
+    await rig.nodes(2, first=2)
+    await rig.pod("low-2", cls="low", group="low", on="n2")  # low is whole again: it stays
+    await rig.until(lambda: [len(f.victims) for f in book] == [0], "a plan without victims")
+    await rig.remove("high-1")
+    await rig.until(lambda: not book, "the plan is over")
+    await rig.until(lambda: not rig.cached("high-0").nominated, "no node is kept for it")

@@ -131,7 +131,8 @@ class Lifetimes:
         )
         self._ended(flight, done=outcome is Outcome.DONE, penal=penal, why=why)
         sampled = self._notices.calls.needs_nominations()
-        if sampled or flight.plan.victims or flight.plan.waits_for:
+        # A plan before this one, which it took the place of, may have nominated them.
+        if sampled or flight.plan.victims or flight.plan.waits_for or flight.replans:
             self._notices.nominations.clear([flight.pods[seat.uid] for seat in held])
         if outcome is not Outcome.DONE and flight.key.dialect == SINGLE:
             # Nobody looks after a pod of no gang but kube-scheduler, and it tries one again when
