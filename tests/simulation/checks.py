@@ -219,7 +219,9 @@ class Checks(Listener):
                 del self.units[name]
 
     def _begin(self, work: Work, pod: Seen) -> None:
-        now, priority = self._time(), self._granted.get(pod.uid, 0)
+        now = self._time()
+        # What goes with a unit that was begun is rightly asked for, and not granted by itself.
+        priority = max(self._granted.get(pod.uid, 0), self._begun.get(pod.uid, 0))
         self._taken.setdefault(work.name, []).append((now, priority))
         if work.name in self.units:
             return
@@ -229,7 +231,7 @@ class Checks(Listener):
         quorum = len(staying) if work.quorum and work.sizeless else work.quorum
         if len(had) < quorum:
             return  # it has lost its quorum already: its members are single pods by then
-        self._begun.update(dict.fromkeys(had, priority))
+        self._begun |= {uid: max(priority, self._begun.get(uid, 0)) for uid in had}
         # Who was bound just now may not have been known to us: the others may be single pods too.
         left = {other.uid for other in running if now - other.bound > NEWS}
         if len(left) < quorum:
