@@ -72,6 +72,8 @@ class Flight(Struct, kw_only=True):
     presumed: set[str] = field(default_factory=set)
     """Members that may have been given their seat in a life before."""
     replans: int = 0
+    completes: bool = False
+    """Members sit by a plan before, which it took the place of: it completes their start."""
     started: float = 0.0
     """Monotonic time at which the plan was made."""
     recorded: bool = False
@@ -131,7 +133,12 @@ class Flight(Struct, kw_only=True):
 
         Such a gang's seats are not taken over: two gangs would run in part.
         """
-        return bool(self.answered or self.presumed) or len(self.seats) < len(self.plan.seats)
+        return self.completes or bool(self.answered or self.presumed) or self.sits
+
+    @property
+    def sits(self) -> bool:
+        """Whether one of its members has taken its seat."""
+        return len(self.seats) < len(self.plan.seats)
 
     @property
     def firm(self) -> bool:

@@ -110,8 +110,11 @@ class Flights:
 
     # -- 1 to 4: planned, recorded --------------------------------------------------------
 
-    def draft(self, plan: Plan, *, replans: int = 0, started: float | None = None) -> Flight:
-        """Return a flight for a plan, as the cluster is now; nothing is held yet."""
+    def draft(self, plan: Plan, before: Flight | None = None) -> Flight:
+        """Return a flight for a plan, as the cluster is now; nothing is held yet.
+
+        ``before`` is the gang's plan that it takes the place of.
+        """
         now = self._clocks.monotonic()
         snapshot = self.shown()
         pods = {
@@ -128,8 +131,9 @@ class Flights:
             since=now,
             victims={v.uid: v for v in plan.victims if present(v, snapshot)},
             waits={v.uid: v for v in plan.waits_for if present(v, snapshot)},
-            started=now if started is None else started,
-            replans=replans,
+            started=now if before is None else before.started,
+            replans=0 if before is None else before.replans + 1,
+            completes=before is not None and (before.completes or before.sits),
             seen=snapshot,
             seen_holds=tuple(
                 hold

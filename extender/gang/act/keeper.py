@@ -57,7 +57,13 @@ class RecordKeeper:
 
     async def write(self, flight: Flight, made: float) -> None:
         """Write the record of a new plan. Raises ApiError when it is not surely there."""
-        record = Record(id=flight.id, epoch=self._epoch, plan=flight.plan, made=made)
+        record = Record(
+            id=flight.id,
+            epoch=self._epoch,
+            plan=flight.plan,
+            made=made,
+            completes=flight.completes,
+        )
         kept = self._kept[flight.id] = Kept(record=record, busy=True, over=flight.over)
         try:
             await self._records.create(record)

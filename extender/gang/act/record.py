@@ -37,6 +37,8 @@ class Record(Struct, frozen=True, kw_only=True):
     plan: Plan
     made: float
     """Wall clock."""
+    completes: bool = False
+    """Members sit by a plan before, which it took the place of: it completes their start."""
     finishing: tuple[str, ...] | None = None
     """None: the plan is in flight. Else it is over, and these pods (uids) of units that have
     gone in part are still to be evicted."""

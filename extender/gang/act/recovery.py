@@ -99,6 +99,7 @@ class Recovery:
             waits={v.uid: v for v in plan.waits_for if present(v, snapshot)},
             sent={v.uid for v in plan.victims if self._leaves(v, snapshot)},
             started=now,
+            completes=record.completes,
             recorded=True,
             resumed=True,
         )

@@ -1,0 +1,42 @@
+"""A plan that completes a start, and one that begins one: whose seats may be taken over."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.gang.act.book import Flight
+from extender.gang.tell.flight_state import FlightState
+from tests.gang.rig import Rig
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_seats_of_who_completes_a_start_are_not_taken_over(
+    rig: Rig, *, restarted: bool
+) -> None:
+    """One member sat, the other's node was closed, and the plan for another seat counted as one of
+    which nobody sits: a more urgent gang took it, and half a gang ran (seed 155609)."""
+    await rig.nodes(2, first=2)
+    await rig.gang("high", 2, "high")
+    await rig.filter("high-0", "n0", "n1", "n2", "n3")
+    (flight,) = rig.coordinator.book
+    await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
+    sat, lost = (flight.seats[rig.cached(f"high-{i}").uid] for i in range(2))
+    assert (await rig.filter("high-0", sat)).node_names == [sat]
+    await rig.bind("high-0", sat)
+    await rig.until(lambda: len(flight.seats) == 1, "one sits")
+    await rig.client.patch(f"/api/v1/nodes/{lost}", {"spec": {"unschedulable": True}})
+
+    def changed() -> bool:
+        flights: list[Flight] = list(rig.coordinator.book)
+        return [(f.state, lost in f.seats.values()) for f in flights] == [(FlightState.OPEN, False)]
+
+    await rig.until(changed, "the other has another seat")
+    if restarted:
+        await rig.kill()
+        await rig.start()
+        (flight,) = rig.coordinator.book
+        rig.coordinator.book.not_coming(flight, flight.presumed)
+    await rig.gang("top", 2, "top")
+    await rig.preempt("top-0")
+    assert "are just taking their seats" in rig.messages("top")
+    assert [flight.key.name for flight in rig.coordinator.book] == ["high"]
