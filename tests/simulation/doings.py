@@ -286,8 +286,13 @@ class Doings:
 
     def _stop(self, happening: Happening) -> None:
         if self._sim.host.alive:
-            self._loop.create_task(self._sim.host.stop())
-            self._loop.call_later(self._sim.chance.between("down", *DOWN), self.start)
+            down = self._sim.chance.between("down", *DOWN)
+            self._loop.create_task(self._restart(self._loop.time() + down))
+
+    async def _restart(self, at: float) -> None:
+        """Stop, and start ``at`` that time or when it has stopped: it may stand still meanwhile."""
+        await self._sim.host.stop()
+        self._loop.call_at(max(at, self._loop.time()), self.start)
 
     def start(self) -> None:
         """Start the extender, if it does not run."""
