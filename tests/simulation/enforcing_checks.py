@@ -66,8 +66,13 @@ class EnforcingChecks:
         return self.acts or self._since is None or self._time() - self._since < ASKED
 
     def answered(self, pod: str, nodes: Collection[str], answer: Collection[str]) -> None:
-        """Note whom an answer keeps off nodes, of filter or of preempt."""
-        if len(answer) < len(nodes):
+        """Note whom an answer keeps off nodes, of filter or of preempt, or gives its seat.
+
+        A pod that was given its seat, and could not be bound, waits for what becomes of its plan.
+        """
+        flights = self._flights.flights()
+        seat = any(each.name == pod for flight in flights for each in flight.pods.values())
+        if seat or len(answer) < len(nodes):
             self._kept.add(pod)
 
     def sent(self, request: Request) -> None:
