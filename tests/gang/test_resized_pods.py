@@ -54,3 +54,14 @@ async def test_a_plan_is_compared_when_a_pod_beside_its_seat_grows(rig: Rig) -> 
     assert (await rig.filter("high-0", "n0", "n1")).node_names == []
     await rig.until(lambda: not list(rig.coordinator.book), "the plan ends")
     assert "there is no other plan" in rig.messages("high")
+
+
+async def test_a_seat_takes_what_its_member_asks_for_now(rig: Rig) -> None:
+    """Another plan counted on the room beside the old seat, and evicted for it (seed 601791)."""
+    flight = await opened(rig)
+    await rig.nodes(1, first=2)
+    await asks_for(rig, "high-1", "4")
+    uid = rig.cached("high-1").uid
+    held = {hold.uid: dict(hold.requests)["cpu"] for hold in rig.coordinator.book.holds()}
+    assert held[uid] == 4000
+    assert dict(flight.pods[uid].requests)["cpu"] == 4000

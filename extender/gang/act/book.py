@@ -254,6 +254,12 @@ class Book:
         self.seat_taken(uid)
         flight.plan = replace(flight.plan, seats=left)
 
+    def resized(self, flight: Flight, pod: Pod) -> None:
+        """A member asks for another amount now: its seat takes as much."""
+        flight.pods[pod.uid] = pod
+        self._hold(flight, pod.uid, flight.seats[pod.uid])
+        self.version += 1
+
     def answered(self, flight: Flight, uid: str, now: float) -> None:
         """A member was given its seat at ``now`` (monotonic): its gang's seats are firm."""
         was = flight.binding

@@ -80,8 +80,11 @@ class Sightings:
     def _resized(self, pod: Pod) -> None:
         """What rests on the pod's old size is compared: its own seat, and those beside it."""
         own = self._book.of_member(pod.uid)
-        beside = [self._book.get(hold.gang) for hold in self._book.holds_on(pod.node)]
-        for flight in (own, *beside):
+        if own is not None:
+            self._book.resized(own, pod)
+        node = pod.node if own is None else own.seats[pod.uid]
+        for hold in self._book.holds_on(node):
+            flight = self._book.get(hold.gang)
             if flight is not None:
                 flight.doubted = True
 
