@@ -23,6 +23,8 @@ class Unit(Struct):
     since: float
     priority: int
     """Of the plan that began it."""
+    preemptor: str
+    """The work that plan was for."""
     left: set[str]
     """Uids that have to go as well."""
     had: set[str]

@@ -63,7 +63,7 @@ class Calm:
                 continue
             names = ", ".join(sorted(pod.name for pod in pods))
             members = {pod.uid for pod in self._state.of_work(unit.work.name)}
-            stays = unit.denied or self._state.stays_for(unit.left, unit.priority)
+            stays = unit.denied or self._state.stays_for(unit)
             if stays or any(self._denied(pod) for pod in pods):
                 if not (self._checks.warned & members):
                     yield (

@@ -91,6 +91,10 @@ class Checks(Listener):
         self._plans: list[Any] = []
         self._granted: dict[str, int] = {}
         """Uid -> priority of the plan for which its eviction was rightly sent."""
+        self._preemptors: dict[str, str] = {}
+        """Uid -> the work that plan is for."""
+        self._alone: set[str] = set()
+        """Uids of pods that were asked for while their PodGroup was known not to exist."""
         self._begun: dict[str, int] = {}
         """Uid -> the same of a member of a unit of which others have gone by our hand."""
         self._mates: dict[str, tuple[int, set[str]]] = {}
@@ -186,7 +190,8 @@ class Checks(Listener):
             # What was sent before that is of the unit that was, and who came since is not.
             sent = self._asked.get((request.number, pod.uid), inf)
             of_old = sent < self._let_stay.get(pod.uid, 0.0)
-            if work.gang and work.whole and pod.node and not of_old:
+            alone = pod.uid in self._alone
+            if work.gang and work.whole and pod.node and not of_old and not alone:
                 self._begin(work, pod)
 
     def answered(self, request: Request, fate: Fate, result: object) -> None:
@@ -234,9 +239,10 @@ class Checks(Listener):
         self._begun |= {uid: max(priority, self._begun.get(uid, 0)) for uid in had}
         # Who was bound just now may not have been known to us: the others may be single pods too.
         left = {other.uid for other in running if now - other.bound > NEWS}
+        preemptor = self._preemptors.get(pod.uid, "")
         if len(left) < quorum:
             return
-        self.units[work.name] = Unit(work, now, priority, left, had)
+        self.units[work.name] = Unit(work, now, priority, preemptor, left, had)
 
     def _finish(self) -> None:
         """Close the units of which nobody is left."""
@@ -278,6 +284,8 @@ class Checks(Listener):
             if pod is None and blind and not self._flights.owed(uid, -1, doubtful=False):
                 self.broken("blind", f"{name} is not there and {request.age:.1f} s were not shown")
             return
+        if self._priorities.alone(pod):
+            self._alone.add(uid)
         if self._rolled_back(pod):
             return
         started = uid in self._begun
@@ -287,6 +295,7 @@ class Checks(Listener):
         if allowed:
             first = max(plans, key=lambda plan: plan.priority)
             self._granted[uid] = first.priority
+            self._preemptors[uid] = first.gang.name
             self._mates[uid] = (first.priority, unit_of(first, uid))
         # Who went while nobody looked, or where it cannot be told by whose hand (an answer was
         # unclear, or is of the Eviction API), counts as gone by ours: docs/actuation.md.

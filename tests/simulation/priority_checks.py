@@ -26,6 +26,14 @@ class PriorityChecks:
         stated = self._stated(pod)
         return own if stated is None else max(own, stated)
 
+    def alone(self, pod: Seen) -> bool:
+        """Whether its PodGroup does not exist, as far as is known: it goes by itself then."""
+        cache = self._cache()
+        known = None if cache is None else cache.pod(pod.uid)
+        if cache is None or known is None or not known.pod_group:
+            return False
+        return (CORE, known.namespace, known.pod_group) not in cache.snapshot().groups
+
     def overrated(self, plan: Any) -> str:
         """Return why a plan's gang may not evict at the plan's priority any more, "" if it may."""
         cache = self._cache()

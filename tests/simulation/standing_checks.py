@@ -175,7 +175,7 @@ class StandingChecks:
                 continue
             if self._storage.get(BUDGET_KEY, "default", unit.work.name) is not None:
                 continue
-            if self._state.stays_for(unit.left, unit.priority):
+            if self._state.stays_for(unit):
                 unit.since = now + RETRIED
                 continue
             if now - max(unit.since, self._hindered) > PROMPT:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from msgspec import Struct
 
 from extender.sandbox.api_status import Obj
 from extender.sandbox.rest import FINISHED
 from extender.sandbox.storage import DELETED, Storage, StorageChange
+from tests.simulation.broken import Unit
 from tests.simulation.objects import GROUP_KEY, MAP_KEY, NODE_KEY, OWNER, POD_KEY, PROTECTED, Work
 
 LONG_AGO = -1000.0
@@ -91,12 +92,17 @@ class State:
         stated = self._stated.get(pod.work.name) if pod.work.gang else None
         return pod.priority if stated is None else max(pod.priority, stated)
 
-    def stays_for(self, uids: Iterable[str], priority: int) -> bool:
-        """Whether none of the pods may be evicted at a plan's priority, 0 where none is known.
+    def stays_for(self, unit: Unit) -> bool:
+        """Whether none of what is left may be evicted at the plan's priority, where one is known.
 
-        Promise 4 counts when a pod goes, not when others of its unit went.
+        Promise 4 counts when a pod goes, not when others of its unit went; and so it is with the
+        priority of whoever they go for, at the latest in the next life.
         """
-        return all(0 < priority <= self.stays_below(self.pods[uid]) for uid in uids)
+        preemptor = self.works.get(unit.preemptor)
+        priority = unit.priority
+        if preemptor is not None and any(not pod.going for pod in self.of_work(preemptor.name)):
+            priority = min(priority, self.wants(preemptor))
+        return all(0 < priority <= self.stays_below(self.pods[uid]) for uid in unit.left)
 
     def told(self) -> list[str]:
         """Return a line a node, and one of the pods that wait."""
