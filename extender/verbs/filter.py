@@ -88,6 +88,11 @@ class Filter:
             return hold_back(
                 names, f"{flight.key}: seat on {seat}, a more urgent pod may be on its way there"
             )
+        if not flight.begun_without(pod.uid):
+            # Members may be gone, or nodes, and nobody sits yet.
+            stale = self._context.asking.stale()
+            if stale is not None:
+                return FilterResult(node_names=[], error=cut(f"{flight.key}: {stale}"))
         if seat in names:
             if not self._context.asking.seat_given(flight, pod):
                 return hold_back(names, f"{flight.key}: {seat} does not work, another is sought")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from extender.gang.act.evictions import Evictions
+from extender.gang.act.flight_units import FlightUnits
 from extender.model.plan import Plan, Victim
 from tests.gang.rig import Rig, full_cluster
 
@@ -114,12 +115,15 @@ async def test_an_answer_that_comes_after_the_end_says_nothing_of_it(
 
 
 async def test_who_was_on_its_way_when_its_gang_went_goes_with_the_rest(
-    touched: tuple[Evictions, Plan], rig: Rig
+    touched: tuple[Evictions, Plan], rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its binding came after the gang was judged; alone it would run for nobody."""
     evictions, _ = touched
     (unit,) = evictions.of_plan("a")
     pod = rig.cached("low-1")
+    evictions.joined(unit.name, pod, unit.touched_at - 0.1)
+    assert pod.uid not in unit.victims  # nothing is recorded of that plan (seed 115787)
+    monkeypatch.setattr(FlightUnits, "recorded", lambda self, unit: True)
     evictions.joined(unit.name, pod, unit.touched_at + 0.1)
     assert pod.uid not in unit.victims  # offered a node after that: one of the gang's next life
     evictions.joined("pod-group:ns/other", pod, unit.touched_at - 0.1)

@@ -140,3 +140,43 @@ async def test_members_whose_binding_was_lost_have_their_seats_again(rig: Rig) -
     await rig.bind("high-0", seats[one])
     await rig.until(lambda: flight.over, "the plan ends")
     assert rig.outcomes("high")[-1] == "done"
+
+
+async def test_who_sat_before_a_restart_has_its_seat_again(rig: Rig) -> None:
+    """It was not among those that waited then: nothing was known of it (seeds 600826, 601696)."""
+    await rig.gang("high", 2, "high")
+    flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
+    assert isinstance(flight, Flight)
+    await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
+    seats, one = dict(flight.seats), rig.cached("high-0").uid
+    storage = rig.server.api.storage
+    before = storage.get(KEY, "default", "high-0")
+    assert before is not None
+    await rig.bind("high-0", seats[one])
+    await rig.until(lambda: one not in flight.seats, "one sits")
+    await rig.kill()
+    await rig.start()
+    (resumed,) = rig.coordinator.book
+    assert one not in resumed.seats
+    storage.put(KEY, before)
+    book = rig.coordinator.book
+    await rig.until(lambda: book.of_member(one) is resumed, "its seat is held again")
+    assert resumed.seats == seats
+    assert {hold.uid for hold in book.holds()} == seats.keys()
+
+
+@pytest.mark.usefixtures("soon")
+async def test_who_was_refused_as_one_was_going_is_looked_at_again(rig: Rig) -> None:
+    """The cluster did not change when it was found to stay: the answer was kept (seed 600366)."""
+    await full_cluster(rig)
+    storage = rig.server.api.storage
+    before = {name: storage.get(KEY, "default", name) for name in LOW}
+    await hold(rig, *LOW)
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: all(rig.cached(name).deleting for name in LOW), "the victims go")
+    version = rig.coordinator.flights.evictions.refusals.version
+    for pod in before.values():
+        assert pod is not None
+        storage.put(KEY, pod)
+    refusals = rig.coordinator.flights.evictions.refusals
+    await rig.until(lambda: refusals.version > version, "answers do not stand any more")

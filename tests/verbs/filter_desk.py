@@ -58,6 +58,8 @@ class Desk:
         self.ready = True
         self.acts = True
         self.stale = 0.0
+        self.behind: str | None = None
+        """Why gangs cannot be decided now."""
         self.unknown: UnknownPod | None = None
         self.held: set[str] = set()
         self.full: set[str] = set()
@@ -110,6 +112,7 @@ class Desk:
                 known=lambda key: self.known,
                 ensure=self._ensure,
                 crowded=lambda flight: self.crowded,
+                stale=lambda: self.behind,
                 seat_given=self._given,
                 seat_not_tried=lambda flight, pod: say("not tried"),
                 seat_not_offered=self._not_offered,

@@ -243,6 +243,32 @@ async def test_who_may_be_on_the_way_to_a_seat_is_waited_for_until_the_first_mem
 
 
 @pytest.mark.parametrize(
+    ("begun", "given"),
+    [
+        ({}, False),
+        ({"answered": {MEMBER.uid}}, False),
+        ({"answered": {"another"}}, True),
+        ({"presumed": {"another"}}, True),
+        ({"completes": True}, True),
+    ],
+)
+async def test_a_start_is_not_begun_on_an_old_picture(
+    begun: dict[str, Any], *, given: bool
+) -> None:
+    """A member was gone, and the other, whose first binding had failed, was given its seat again
+    amid a watch that was down (seed 218685)."""
+    flight = flying()
+    for name, value in begun.items():
+        setattr(flight, name, value)
+    desk = Desk(flight)
+    assert (await desk(MEMBER, "n0")).node_names == ["n0"]
+    desk.behind = "a watch is down"
+    answer = await desk(MEMBER, "n0")
+    assert answer.node_names == (["n0"] if given else [])
+    assert answer.error == ("" if given else f"{KEY}: a watch is down")
+
+
+@pytest.mark.parametrize(
     ("nodes", "names", "nominated", "said"),
     [
         (4, ["n1", "n2"], "", ("not offered", "n1", "n2")),

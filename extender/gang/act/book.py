@@ -140,6 +140,11 @@ class Flight(Struct, kw_only=True):
         """Whether one of its members has taken its seat."""
         return len(self.seats) < len(self.plan.seats)
 
+    def begun_without(self, uid: str) -> bool:
+        """Whether other members sit already, or may be on their way: the start goes on."""
+        others = (self.answered | self.presumed) - {uid}
+        return self.completes or bool(others) or self.sits
+
     @property
     def firm(self) -> bool:
         """Whether its seats keep more urgent pods of no gang away too."""
@@ -240,11 +245,12 @@ class Book:
         self.version += 1
         self._settle_firmness(flight, was=was)
 
-    def seat_back(self, flight: Flight, uid: str, node: str) -> None:
+    def seat_back(self, flight: Flight, pod: Pod, node: str) -> None:
         """A member that sat waits again: its seat is held as it was."""
         was = flight.binding
-        flight.seats[uid] = node
-        self._hold(flight, uid, node)
+        flight.pods[pod.uid] = pod  # one of a life before was not among those that waited
+        flight.seats[pod.uid] = node
+        self._hold(flight, pod.uid, node)
         self.version += 1
         self._settle_firmness(flight, was=was)
 

@@ -84,7 +84,9 @@ class Comparison:
         if why:
             return why
         plan = flight.plan
-        ends = {str(key) for key in (flight.key, *plan.takes_over)}
+        # Whose seats it takes over has none any more once the plan holds its own.
+        taken = plan.takes_over if self._book.get(flight.key) is not flight else ()
+        ends = {str(key) for key in (flight.key, *taken)}
         ends |= gangs_of(plan.victims, snapshot, self._gangs.member_key)
         held = list(self._book.holds())
         # Where members sit already, seats of those of whom none does must leave room, not these:

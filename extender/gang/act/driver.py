@@ -212,6 +212,7 @@ class Driver:
     def _not_done(self, unit: EvictionUnit, uid: str) -> None:
         if unit.fates.get(uid) is Fate.ASKED:  # else it was seen going meanwhile
             unit.fates[uid] = Fate.WAITING
+            self._refusals.found()
 
     async def _read_back(self, unit: EvictionUnit, victim: Victim) -> bool:
         """Look what became of a request with an unclear answer; return whether the pod goes.

@@ -203,6 +203,8 @@ class Evictions:
         }
         self._stay = stay
         back = {uid for uid, since in stay.items() if now - since > RETURNED_SECONDS}
+        if back:
+            self.refusals.found()
         for unit in units if back else ():
             for uid in back & unit.fates.keys():
                 unit.fates[uid] = Fate.WAITING
@@ -371,6 +373,8 @@ class Evictions:
 
     def _forget(self, unit: EvictionUnit, uids: AbstractSet[str]) -> None:
         """Take victims that are there out of a unit, and their condition back."""
+        if uids:
+            self.refusals.found()
         for uid in sorted(uids):
             victim = unit.victims.pop(uid)
             del unit.fates[uid]

@@ -157,6 +157,12 @@ class Flights:
         if why:
             self.leave(flight)
             return why
+        for node in flight.seats.values():
+            # Where its members sit already, seats of those of whom none does make room.
+            for hold in self.book.holds_on(node):
+                other = self.book.get(hold.gang)
+                if other is not None and other is not flight:
+                    other.doubted = True
         if not flight.victims and not flight.waits:
             # Its seats were open: members may have been answered, and not be seen bound yet.
             flight.presumed = set(flight.seats)

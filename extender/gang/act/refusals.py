@@ -31,7 +31,8 @@ class Refusals:
         """uid -> how many rehearsals in a row were refused."""
         self._shown: Mapping[str, str] = EMPTY
         self.version = 0
-        """Grows when what ``unevictable`` returns changes."""
+        """Grows when what ``unevictable`` returns changes, and when a pod that was asked for is
+        found to stay."""
 
     def unevictable(self) -> Mapping[str, str]:
         """Return uid -> reason of pods whose eviction was lately refused for good.
@@ -80,6 +81,10 @@ class Refusals:
     def stayed(self, uid: str) -> None:
         """Remember a pod that did not go in time: neither it nor its room is counted on."""
         self._refused[uid] = (STAYED, self._now() + REFUSAL_SECONDS)
+
+    def found(self) -> None:
+        """A pod that counted as going is there: who was refused by that is looked at again."""
+        self.version += 1
 
     def forget(self, uid: str) -> None:
         """The pod goes after all, or is gone."""

@@ -159,7 +159,7 @@ class Sightings:
         if seat is None or pod.uid in flight.seats:
             return
         log.warning("a member's binding was lost", pod=pod.key, node=seat.node)
-        self._book.seat_back(flight, pod.uid, seat.node)
+        self._book.seat_back(flight, pod, seat.node)
         flight.deadline = self._clocks.monotonic() + self._bind_seconds
         flight.doubted = True
 
