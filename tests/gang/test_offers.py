@@ -163,8 +163,7 @@ async def test_seats_open_once_it_is_seen_where_an_earlier_pod_went(rig: Rig) ->
     flight = next(iter(rig.coordinator.book))
     assert flight.state is FlightState.EVICTING
     await rig.bind("early", "n0")
-    await rig.until(lambda: bool(rig.cached("early").node), "it is seen bound")
-    # n0 is not free for a seat; low may be evicted for one.
+    # Seen bound, n0 is not free for a seat; low may be evicted for one.
     await rig.until(
         lambda: (
             any(victim.name == "early" for f in rig.coordinator.book for victim in f.plan.victims)

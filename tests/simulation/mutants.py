@@ -61,8 +61,8 @@ def _equal_priority_victims() -> list[tuple[Any, str, Any]]:
         asked = self.refusals.__dict__.get("_mutant_asked", {})
         return {u: node for u, (node, end) in asked.items() if self._now() < end} | expected(self)
 
-    def with_waits(self: Any, plan: Any, **named: Any) -> Any:
-        flight = draft(self, plan, **named)
+    def with_waits(self: Any, *args: Any) -> Any:
+        flight = draft(self, *args)
         flight.victims.update(flight.waits)
         flight.waits.clear()
         return flight
