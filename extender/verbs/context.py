@@ -125,5 +125,5 @@ class Context(Struct, frozen=True):
             return gang
         if not gang.starts_whole:
             return None
-        going = not gang.missing and self.book.takes_unit(str(self.resolver.unit_key(pod)))
-        return gang if gang.missing or going else None
+        needed = gang.missing or self.book.takes_unit(str(self.resolver.unit_key(pod)))
+        return gang if needed else None

@@ -133,17 +133,16 @@ class Flight(Struct, kw_only=True):
 
         Such a gang's seats are not taken over: two gangs would run in part.
         """
-        return self.completes or bool(self.answered or self.presumed) or self.sits
+        return self.sits or bool(self.answered or self.presumed)
 
     @property
     def sits(self) -> bool:
-        """Whether one of its members has taken its seat."""
-        return len(self.seats) < len(self.plan.seats)
+        """Whether a member sits, by this plan or by one that it took the place of."""
+        return self.completes or len(self.seats) < len(self.plan.seats)
 
     def begun_without(self, uid: str) -> bool:
         """Whether other members sit already, or may be on their way: the start goes on."""
-        others = (self.answered | self.presumed) - {uid}
-        return self.completes or bool(others) or self.sits
+        return self.sits or bool((self.answered | self.presumed) - {uid})
 
     @property
     def firm(self) -> bool:
@@ -323,6 +322,13 @@ class Book:
             for _, held in sorted(self._by_node.items())
             for uid in sorted(held)
         ]
+
+    def doubt(self, node: str, but: Flight | None = None) -> None:
+        """Have the plans with seats on a node compared again, all but one."""
+        for key in {hold.gang for hold in self.holds_on(node)}:
+            flight = self._flights.get(key)
+            if flight is not None and flight is not but:
+                flight.doubted = True
 
     def nodes(self) -> set[str]:
         """Return the nodes on which a seat is held, or room is booked."""

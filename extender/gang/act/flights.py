@@ -133,7 +133,7 @@ class Flights:
             waits={v.uid: v for v in plan.waits_for if present(v, snapshot)},
             started=now if before is None else before.started,
             replans=0 if before is None else before.replans + 1,
-            completes=before is not None and (before.completes or before.sits),
+            completes=before is not None and before.sits,
             seen=snapshot,
             seen_holds=tuple(
                 hold
@@ -159,10 +159,7 @@ class Flights:
             return why
         for node in flight.seats.values():
             # Where its members sit already, seats of those of whom none does make room.
-            for hold in self.book.holds_on(node):
-                other = self.book.get(hold.gang)
-                if other is not None and other is not flight:
-                    other.doubted = True
+            self.book.doubt(node, but=flight)
         if not flight.victims and not flight.waits:
             # Its seats were open: members may have been answered, and not be seen bound yet.
             flight.presumed = set(flight.seats)

@@ -82,11 +82,7 @@ class Sightings:
         own = self._book.of_member(pod.uid)
         if own is not None:
             self._book.resized(own, pod)
-        node = pod.node if own is None else own.seats[pod.uid]
-        for hold in self._book.holds_on(node):
-            flight = self._book.get(hold.gang)
-            if flight is not None:
-                flight.doubted = True
+        self._book.doubt(pod.node if own is None else own.seats[pod.uid])
 
     def _leaves(self, pod: Pod) -> bool:
         return bool(pod.deleting) and self._known_to_leave(pod, self._clocks.wall())
@@ -170,10 +166,7 @@ class Sightings:
         if key is not None and offered is not None:
             self._evictions.joined(str(unit_key(key, pod)), pod, offered.time)
         flight = self._book.of_member(pod.uid)
-        for hold in self._book.holds_on(pod.node):
-            other = self._book.get(hold.gang)
-            if other is not None and other is not flight:
-                other.doubted = True
+        self._book.doubt(pod.node, but=flight)
         if flight is None:
             return
         seat = flight.seats.get(pod.uid)
