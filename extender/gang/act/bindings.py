@@ -21,6 +21,7 @@ from extender.gang.act.binder import CONCURRENCY, Binder, Binding, BindingOutcom
 from extender.gang.act.book import Book, Flight
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.leadership import Leadership
+from extender.gang.act.looking import look_at_each
 from extender.gang.act.partial import PartlyBound
 from extender.gang.act.refused_seats import RefusedSeats
 from extender.gang.tell.flight_state import FlightState
@@ -253,14 +254,8 @@ class Bindings:
         """Look at deadlines and at seats that were taken meanwhile. Waits for nothing."""
         now = self._clocks.monotonic()
         flights = {flight.id: flight for flight in self._book}
-        for plan in self.barrier.plans():
-            flight = flights.get(plan)
-            if flight is None:
-                continue
-            try:
-                self._look_after(flight, now)
-            except Exception:  # a defect in one plan must not hold the binds of others
-                log.exception("held binds could not be looked at", gang=str(flight.key))
+        held = [flights[plan] for plan in self.barrier.plans() if plan in flights]
+        look_at_each(held, lambda flight: self._look_after(flight, now))
 
     def _look_after(self, flight: Flight, now: float) -> None:
         plan = flight.id

@@ -31,6 +31,7 @@ from extender.gang.act.flight_units import FlightUnits
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.last_check import LastCheck
 from extender.gang.act.lifetimes import FlightEnded, Lifetimes
+from extender.gang.act.looking import look_at_each
 from extender.gang.act.sightings import Sightings
 from extender.gang.act.term import Reading, Telling, Term
 from extender.gang.plan.validity import present
@@ -283,9 +284,8 @@ class Flights:
 
     def tick(self) -> None:
         """Look at deadlines, and at plans when nodes or namespaces have changed. No waiting."""
-        for flight in self.book:
-            self._apart(flight, self._progress)
-            self._apart(flight, self._deadline)
+        look_at_each(self.book, self._progress)
+        look_at_each(self.book, self._deadline)
         if self._clocks.monotonic() >= self._looks_after:
             self._looks_after = self._clocks.monotonic() + LOOK_AFTER_SECONDS
             self.evictions.look_after(fresh=self._stale() is None)
@@ -296,15 +296,7 @@ class Flights:
             self._seen = ground
             for flight in self.book:
                 flight.doubted |= flight.recorded  # others are compared when they are recorded
-        for flight in self.book:
-            self._apart(flight, self._ground)
-
-    def _apart(self, flight: Flight, look: Callable[[Flight], None]) -> None:
-        """Look at one plan; a defect in that must not keep the others from their turn."""
-        try:
-            look(flight)
-        except Exception:
-            log.exception("a plan could not be looked at", gang=str(flight.key), plan=flight.id)
+        look_at_each(self.book, self._ground)
 
     def _progress(self, flight: Flight) -> None:
         if not flight.victims and not flight.waits:
