@@ -70,6 +70,9 @@ class PlanProvider(Protocol):
     def crowded(self, flight: Flight) -> bool:
         """Whether pods that were offered a seat's node may be in the way of the seats."""
 
+    def starts_with(self, flight: Flight, pod: Pod) -> bool:
+        """Return whether the gang's start may begin with this member, who is offered its seat."""
+
     def seat_given(self, flight: Flight, pod: Pod) -> bool:
         """Note that the member is told its seat; False when it must not be any more."""
 

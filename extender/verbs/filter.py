@@ -81,10 +81,12 @@ class Filter:
             return hold_back(
                 names, f"{flight.key}: its quorum is being seated, this member has no seat yet"
             )
+        flight.turned_away.discard(pod.uid)
         if flight.state is not FlightState.OPEN:
             self._context.book.not_coming(flight, [pod.uid])
             return hold_back(names, f"{flight.key}: seat on {seat}, {_waits_for(flight)}")
         if not flight.binding and self._context.asking.crowded(flight):
+            flight.turned_away.add(pod.uid)
             return hold_back(
                 names, f"{flight.key}: seat on {seat}, a more urgent pod may be on its way there"
             )
@@ -94,6 +96,10 @@ class Filter:
             if stale is not None:
                 return FilterResult(node_names=[], error=cut(f"{flight.key}: {stale}"))
         if seat in names:
+            if not self._context.asking.starts_with(flight, pod):
+                return hold_back(
+                    names, f"{flight.key}: seat on {seat}, another member is not offered its own"
+                )
             if not self._context.asking.seat_given(flight, pod):
                 return hold_back(names, f"{flight.key}: {seat} does not work, another is sought")
             others = [name for name in names if name != seat]

@@ -65,6 +65,8 @@ class Desk:
         self.full: set[str] = set()
         self.crowded = False
         self.given = True
+        self.starts = True
+        """Whether the start may begin with the member."""
         self.swap: str | None = None
         """The seat after another was found not to be offered; "" for none."""
         self.sampled = False
@@ -77,6 +79,9 @@ class Desk:
 
     def _say(self, *words: Any) -> None:
         self.said.append(words)
+
+    def _starts_with(self, flight: Any, pod: Pod) -> bool:
+        return self.starts
 
     async def _asked(self, told: Pod) -> Pod:
         if self.unknown is not None:
@@ -113,6 +118,7 @@ class Desk:
                 ensure=self._ensure,
                 crowded=lambda flight: self.crowded,
                 stale=lambda: self.behind,
+                starts_with=self._starts_with,
                 seat_given=self._given,
                 seat_not_tried=lambda flight, pod: say("not tried"),
                 seat_not_offered=self._not_offered,

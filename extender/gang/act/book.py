@@ -63,6 +63,8 @@ class Flight(Struct, kw_only=True):
     """Monotonic time after which the seats go back."""
     missed: dict[str, float] = field(default_factory=dict)
     """Member uid -> since when kube-scheduler does not offer its seat."""
+    turned_away: set[str] = field(default_factory=set)
+    """Members that we kept off their seats in their last attempt: it says nothing about these."""
     tries: dict[str, Tries] = field(default_factory=dict)
     """Member uid -> what has come of its open seat."""
     answered: set[str] = field(default_factory=set)

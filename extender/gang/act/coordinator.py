@@ -78,7 +78,7 @@ class Coordinator:
         refused = seating.refused_seats
         self.seat_not_offered = refused.seat_not_offered
         self.seat_not_tried = refused.seat_not_tried
-        self.seat_given = refused.seat_given
+        self.seat_given, self.starts_with = refused.seat_given, refused.starts_with
 
     @property
     def recovered(self) -> bool:
@@ -126,6 +126,7 @@ class Coordinator:
         if self.readiness.begun:
             self.offers.look()
             self.bindings.tick()
+            self._seating.refused_seats.tick()
             self.flights.tick()
             self.bookings.tick()
 

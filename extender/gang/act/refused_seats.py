@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from extender.gang.act.book import Book, Flight, Tries
 from extender.gang.act.evidence import Evidence
+from extender.gang.act.looking import look_at_each
 from extender.gang.act.requeuing import Requeuing
 from extender.gang.plan.question import Masks
 from extender.gang.tell.flight_state import FlightState
@@ -25,6 +26,9 @@ from extender.model.objects import Pod
 MISSED_SECONDS = 3.0
 """A seat that kube-scheduler does not offer for this long is changed: its own cache
 may be behind ours by a moment, but not by seconds."""
+SILENT_SECONDS = 12.0
+"""So it is when its member does not ask again meanwhile: longer than kube-scheduler's longest
+back-off (podMaxBackoffSeconds, 10 s). No start is begun until then."""
 MOST_GIVEN = 3
 """How often a member is given one seat and comes back without a node."""
 ATTEMPT_SECONDS = 0.5
@@ -58,6 +62,20 @@ class RefusedSeats:
         self._change = change
         self._given = given
 
+    def starts_with(self, flight: Flight, pod: Pod) -> bool:
+        """Note that a member is offered its seat; whether the gang's start may begin with it.
+
+        Not while kube-scheduler does not offer another member its own: it may know already that
+        a node is gone, and who sat by then would run in part.
+        """
+        missed = flight.missed.pop(pod.uid, None) is not None
+        if flight.missed and not flight.begun_without(pod.uid):
+            flight.turned_away.add(pod.uid)
+            return False
+        if missed and not flight.missed:
+            self._calls.now(flight, sorted(flight.turned_away))
+        return True
+
     def seat_given(self, flight: Flight, pod: Pod) -> bool:
         """Note that a member is about to be given its seat; False when it must not be any more.
 
@@ -66,7 +84,6 @@ class RefusedSeats:
         now = self._now()
         tries = flight.tries.setdefault(pod.uid, Tries())
         tries.unheard = 0
-        flight.missed.pop(pod.uid, None)
         repeated = tries.given > 0 and now - tries.asked_at < ATTEMPT_SECONDS
         if tries.given == 0:
             tries.given_at = now
@@ -105,24 +122,33 @@ class RefusedSeats:
                 for moved in (pod.uid, other):
                     flight.tries.pop(moved, None)
                     self._calls.again(flight, moved)
+                self._calls.now(flight, sorted(flight.turned_away))
                 return
         flight.missed.setdefault(pod.uid, self._now())
-        if not self._look(flight, pod):
+        if not self._look(flight, pod, MISSED_SECONDS):
             self._calls.again(flight, pod.uid)
 
-    def look(self, flight: Flight) -> None:
-        """Change the seat of a member that was refused it and has not asked again.
+    def tick(self) -> None:
+        """Look at the starts that wait for a seat to be offered. Waits for nothing."""
+        look_at_each(self._book, self._look_at_start)
+
+    def _look_at_start(self, flight: Flight) -> None:
+        if flight.missed and not flight.binding:
+            self.look(flight, SILENT_SECONDS)
+
+    def look(self, flight: Flight, seconds: float = MISSED_SECONDS) -> None:
+        """Change the seat of a member that was refused it so long ago and has not asked again.
 
         With others assumed on their seats kube-scheduler may have no node left on which it would
         ask about that member, while they wait for it.
         """
         for uid in [uid for uid in flight.missed if uid in flight.seats]:
             if flight.state is FlightState.OPEN and uid in flight.missed:
-                self._look(flight, flight.pods[uid])
+                self._look(flight, flight.pods[uid], seconds)
 
-    def _look(self, flight: Flight, pod: Pod) -> bool:
+    def _look(self, flight: Flight, pod: Pod, seconds: float) -> bool:
         now = self._now()
-        if min(now - flight.missed[pod.uid], now - flight.since) < MISSED_SECONDS:
+        if min(now - flight.missed[pod.uid], now - flight.since) < seconds:
             return False
         why = f"kube-scheduler does not accept {pod.name} on {flight.seats[pod.uid]}"
         self._refuse(flight, pod, why)

@@ -77,6 +77,11 @@ class Requeuing:
         tries.calls += 1
         self._spawn(self._later(flight, uid, tries, pause))
 
+    def now(self, flight: Flight, uids: Sequence[str]) -> None:
+        """Call members at once: what kept them off their seats is over."""
+        if uids:
+            self._spawn(self._call(flight, uids))
+
     async def _later(self, flight: Flight, uid: str, tries: Tries, pause: float) -> None:
         await asyncio.sleep(pause)
         tries.awaited = False
