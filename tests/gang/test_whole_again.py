@@ -144,6 +144,49 @@ async def test_who_takes_the_place_of_some_waits_until_the_others_are_gone() -> 
             await asyncio.sleep(0.05)
 
 
+async def test_who_takes_the_place_of_some_waits_until_no_request_can_arrive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One was told to stay after unclear answers: a request of before went through when its gang
+    had been completed with it, and half a gang ran (seed 243243)."""
+
+    async def short(seconds: float) -> None:
+        await asyncio.sleep(0.2)  # between two tries there are pauses
+
+    async with _patient() as rig:
+        evictions = rig.coordinator.flights.evictions
+        monkeypatch.setattr(evictions._evictor, "_sleep", short)
+        monkeypatch.setattr(evictions._driver, "_refused_seconds", 0.5)
+        await full_cluster(rig)
+        await _begun_in_part(rig, 504)
+        await rig.until(lambda: "broken" in rig.outcomes("high"), "it is told to stay")
+        rig.server.faults.clear()
+        refused = Fault(
+            times=10**6,
+            method="DELETE",
+            path=f"low-1{REAL_DELETE}",
+            status=403,
+            reason="Forbidden",
+        )
+        rig.server.faults.plan(refused)
+        (unit,) = evictions.unfinished()
+        monkeypatch.setattr(unit, "doubtful_until", time.monotonic() + 1000)
+        await rig.until(lambda: refused.hits > 1, "it is refused for good")
+        for name in HIGH:
+            await rig.remove(name)
+        await rig.nodes(2, first=2)
+        await rig.pod("low-2", cls="low", group="low")
+        await rig.until(lambda: rig.cache.pod_named("default", "low-2") is not None, "it is there")
+        answer = await rig.filter("low-2", "n2", "n3")
+        assert not answer.node_names
+        assert "the rest still has to" in answer.failed_and_unresolvable["n2"]
+        monkeypatch.setattr(unit, "doubtful_until", time.monotonic())
+        deadline = time.monotonic() + rig.patience
+        while not (await rig.filter("low-2", "n2", "n3")).node_names:
+            assert time.monotonic() < deadline, rig.messages("low")
+            await asyncio.sleep(0.05)
+
+
 @pytest.mark.parametrize(("starts_whole", "enough"), [(True, 2), (False, 3)])
 def test_how_many_make_a_gang_whole_again(*, starts_whole: bool, enough: int) -> None:
     """One that starts one by one has no quorum: a single newcomer made it whole (seed 11789)."""

@@ -198,6 +198,39 @@ async def test_who_came_before_the_answer_stays_where_it_was_not_our_hand(rig: R
     assert not goes(rig, "low-1")
 
 
+async def test_who_comes_after_all_others_have_gone_stays_when_the_answer_is_there(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That it was our hand was known when they went; the answer took the one that was made anew
+    along, and nothing was recorded any more (seed 263163)."""
+    await rig.nodes(1, first=2)
+    await rig.pod("busy", cls="high", on="n2", cpu="2")
+    await rig.gang("low", 2, "low", on="n")
+    await rig.gang("high", 2, "high")
+    refuse(rig, "low-1")
+    answer, delete = answered_later(rig, monkeypatch), rig.own.delete
+
+    async def in_doubt(path: str, **named: Any) -> Any:
+        """Another request for the unit is lost sight of when this one is on its way."""
+        if path.endswith("low-0") and not named["dry_run"]:
+            unit_of(rig).doubtful_until = asyncio.get_running_loop().time() + 1000.0
+        return await delete(path, **named)
+
+    monkeypatch.setattr(rig.own, "delete", in_doubt)
+    await rig.preempt("high-0", n0=["low-0"], n1=["low-1"])
+    await rig.until(lambda: rig.cache.pod_named("default", "low-0") is None, "it is seen gone")
+    rig.server.faults.clear()
+    await rig.until(lambda: rig.cache.pod_named("default", "low-1") is None, "all have gone")
+    offered = asyncio.get_running_loop().time()
+    await rig.pod("low-2", cls="low", group="low", cpu="1", on="n2", grace=GRACE)
+    await rig.until(lambda: rig.cache.pod_named("default", "low-2") is not None, "it is seen bound")
+    evictions = rig.coordinator.flights.evictions
+    evictions.joined("pod-group:default/low", rig.cached("low-2"), offered)
+    answer.set()
+    await rig.rounds()
+    assert not goes(rig, "low-2")
+
+
 async def test_a_pod_that_has_changed_in_between_goes_at_the_second_try(rig: Rig) -> None:
     """Its version is another one, it is not: it goes as it is, at once, and by our hand."""
     held = await begun(rig, "DELETE", f"low-0{REAL_DELETE}")

@@ -84,11 +84,12 @@ class Evictions:
         return list(self._units.get(plan_id, {}).values())
 
     def owes(self, name: str) -> bool:
-        """Whether pods of a unit must go and do not yet, as far as is known."""
+        """Whether pods of a unit must go and do not yet, or may still go by an earlier request."""
         return any(
-            uid in unit.must_go and unit.fates[uid] in (Fate.WAITING, Fate.ASKED)
+            unit.fates[uid] in (Fate.WAITING, Fate.ASKED)
+            or (unit.fates[uid] is Fate.REFUSED and self._now() < unit.doubtful_until)
             for unit in self._by_name.get(name, ())
-            for uid in unit.victims
+            for uid in unit.must_go & unit.victims.keys()
         )
 
     def begun(self, plan_id: str) -> bool:
@@ -289,7 +290,7 @@ class Evictions:
         for each in (unit, *(u for u in self._by_name.get(unit.name, ()) if u is not unit)):
             if not each.touched:
                 each.touched_at = at
-            each.must_go.update(each.victims)
+            each.must_go.update(each.victims, (uid,))
             for offered, late in each.came:
                 if offered <= at and late.uid not in each.victims and self._check.there(late):
                     self._join(each, late)
@@ -318,8 +319,7 @@ class Evictions:
 
     def _join(self, unit: EvictionUnit, victim: Victim) -> None:
         unit = self._again(unit)
-        unit.victims[victim.uid] = victim
-        unit.fates[victim.uid] = Fate.WAITING
+        unit.victims[victim.uid], unit.fates[victim.uid] = victim, Fate.WAITING
         unit.must_go.add(victim.uid)
         unit.joined.add(victim.uid)
         unit.budgeted |= self._check.budgeted([victim], unit.priority)
