@@ -14,6 +14,7 @@ from extender.sandbox.faults import Fault
 from tests.gang.rig import (
     FAST,
     HIGH,
+    PODS,
     REAL_DELETE,
     Rig,
     full_cluster,
@@ -68,6 +69,29 @@ async def test_a_unit_gone_in_part_is_finished_by_the_next_life(rig: Rig) -> Non
     await rig.start()
     await rig.until_names("high-1")
     await until_no_records(rig)
+
+
+async def test_a_unit_is_finished_by_the_next_life_though_the_clock_was_set_back(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first pod went, and was given an hour more, it seemed: its unit counted as untouched, and
+    half a gang stayed (seed 285213)."""
+    await full_cluster(rig)
+    await rig.client.patch(f"{PODS}/low-0", {"metadata": {"finalizers": ["test/held"]}})
+    rig.server.faults.plan(
+        Fault(times=10_000, method="DELETE", path=f"low-1{REAL_DELETE}", status=429)
+    )
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: rig.cached("low-0").deleting > 0, "low-0 goes")
+    await rig.remove("high-0")
+    await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan ends")
+    await rig.rounds()
+    await rig.kill()
+    rig.server.faults.clear()
+    clock = time.time
+    monkeypatch.setattr(time, "time", lambda: clock() - 3600.0)
+    await rig.start()
+    await rig.until_names("low-0", "high-1")
 
 
 async def test_a_gang_that_is_whole_again_is_not_finished_by_the_next_life(rig: Rig) -> None:

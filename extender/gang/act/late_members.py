@@ -33,18 +33,18 @@ def with_late_members(
     created: float,
     snapshot: Snapshot,
     gangs: Resolves,
-    begun: Callable[[list[Victim], Snapshot], bool],
+    begun: Callable[[list[Victim], Snapshot, float], bool],
 ) -> Record:
     """Return the record with those members among its victims.
 
     ``created``: when the record was made, in whole seconds of the API server's clock; 0: unknown.
-    ``begun``: whether a pod of a unit has gone, or is about to.
+    ``begun``: whether a pod of a unit has gone, or is about to, of a record made then.
     """
     before = min(created, record.made)
     late = [
         victim
         for unit in whole_units(record)
-        if begun(unit, snapshot)
+        if begun(unit, snapshot, created)
         for victim in _late(unit, before, snapshot, gangs)
     ]
     if not late:

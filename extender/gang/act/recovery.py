@@ -62,17 +62,17 @@ class Recovery:
             created = loaded.created.get(record.id, 0.0)
             record = with_late_members(record, created, self._snapshot(), self._gangs, self._begun)
             self._keeper.adopt(record)
-            self._take_in(record)
+            self._take_in(record, created)
 
-    def _take_in(self, record: Record) -> None:
+    def _take_in(self, record: Record, created: float) -> None:
         plan, flights = record.plan, self._flights
         snapshot = self._snapshot()
-        self._finish_begun(record, snapshot)
+        self._finish_begun(record, created, snapshot)
         if record.finishing is not None:
-            self._close(record, "its plan was over already")
+            self._close(record, created, "its plan was over already")
             return
         if flights.book.get(plan.gang) is not None:
-            self._close(record, "its gang has a younger plan")
+            self._close(record, created, "its gang has a younger plan")
             return
         waiting = {
             seat.uid: snapshot.pending[seat.uid]
@@ -82,10 +82,12 @@ class Recovery:
         bound = {pod.uid for pods in snapshot.bound.values() for pod in pods}
         lost = [s for s in plan.seats if s.uid not in waiting and s.uid not in bound]
         if lost:
-            self._close(record, f"{counted(len(lost), 'member')} went away while we were away")
+            self._close(
+                record, created, f"{counted(len(lost), 'member')} went away while we were away"
+            )
             return
         if not waiting:
-            self._close(record, "all members were bound while we were away", Outcome.DONE)
+            self._close(record, created, "all members were bound while we were away", Outcome.DONE)
             return
         now = self._clocks.monotonic()
         flight = Flight(
@@ -97,7 +99,7 @@ class Recovery:
             since=now,
             victims={v.uid: v for v in plan.victims if present(v, snapshot)},
             waits={v.uid: v for v in plan.waits_for if present(v, snapshot)},
-            sent={v.uid for v in plan.victims if self._leaves(v, snapshot)},
+            sent={v.uid for v in plan.victims if self._leaves(v, snapshot, created)},
             started=now,
             completes=record.completes,
             recorded=True,
@@ -105,7 +107,9 @@ class Recovery:
         )
         problem = flights.resume(flight)
         if problem:
-            self._close(record, f"after a restart the plan does not hold any more: {problem}")
+            self._close(
+                record, created, f"after a restart the plan does not hold any more: {problem}"
+            )
             return
         decision = of_plan(plan, time=self._clocks.wall(), verb=Verb.RECOVERY, seconds=0.0)
         message = (
@@ -115,7 +119,7 @@ class Recovery:
         )
         self._decide(replace(decision, message=message))
 
-    def _finish_begun(self, record: Record, snapshot: Snapshot) -> None:
+    def _finish_begun(self, record: Record, created: float, snapshot: Snapshot) -> None:
         """Go on with units of which a part has gone; the rest of the plan decides nothing here.
 
         A record is written right before the first eviction, so a unit that is gone in part
@@ -125,10 +129,10 @@ class Recovery:
         owed = None if record.finishing is None else set(record.finishing)
         for unit in whole_units(record):
             left = [v for v in unit if present(v, snapshot)]
-            begun = self._begun(unit, snapshot)
+            begun = self._begun(unit, snapshot, created)
             if owed is not None:
                 left = [v for v in left if v.uid in owed]
-            going = [v.uid for v in left if self._leaves(v, snapshot)]
+            going = [v.uid for v in left if self._leaves(v, snapshot, created)]
             if begun and len(going) < len(left):
                 if self._whole_again(unit, left, snapshot):
                     continue
@@ -136,7 +140,7 @@ class Recovery:
                 record = replace(record, plan=replace(record.plan, priority=priority))
                 self._flights.units.finish(record, left, going, len(unit))
 
-    def _watch_unharmed(self, record: Record, snapshot: Snapshot) -> None:
+    def _watch_unharmed(self, record: Record, created: float, snapshot: Snapshot) -> None:
         """Watch units that nobody has gone of: a request of the life before may still arrive.
 
         Whether one had left, a record says only once its plan is over.
@@ -144,12 +148,12 @@ class Recovery:
         owed = None if record.finishing is None else set(record.finishing)
         for unit in whole_units(record):
             left = [v for v in unit if owed is None or v.uid in owed]
-            if left and not self._begun(unit, snapshot):
+            if left and not self._begun(unit, snapshot, created):
                 self._flights.units.watch(record, left, len(unit))
 
-    def _begun(self, unit: list[Victim], snapshot: Snapshot) -> bool:
+    def _begun(self, unit: list[Victim], snapshot: Snapshot, created: float) -> bool:
         """Whether a pod of a unit has gone, or is about to."""
-        return any(not present(v, snapshot) or self._leaves(v, snapshot) for v in unit)
+        return any(not present(v, snapshot) or self._leaves(v, snapshot, created) for v in unit)
 
     def _whole_again(self, unit: list[Victim], left: list[Victim], snapshot: Snapshot) -> bool:
         """Whether members that the record does not know have made the gang whole again."""
@@ -160,9 +164,11 @@ class Recovery:
         known = {victim.uid for victim in unit}
         return whole_again(self._gangs.resolve(key, snapshot), known, len(unit))
 
-    def _close(self, record: Record, why: str, outcome: Outcome = Outcome.GAVE_UP) -> None:
+    def _close(
+        self, record: Record, created: float, why: str, outcome: Outcome = Outcome.GAVE_UP
+    ) -> None:
         owed = self._flights.evictions.of_plan(record.id)
-        self._watch_unharmed(record, self._snapshot())
+        self._watch_unharmed(record, created, self._snapshot())
         gone = ("that has gone in part is", "that have gone in part are")
         begun = counted(len(owed), "unit", *gone)
         self._decide(
@@ -179,7 +185,12 @@ class Recovery:
         self._flights.evictions.release(record.id)
         self._keeper.over(record.id, self._flights.evictions.of_plan)
 
-    def _leaves(self, victim: Victim, snapshot: Snapshot) -> bool:
-        """Whether a victim is there and on its way out."""
+    def _leaves(self, victim: Victim, snapshot: Snapshot, created: float) -> bool:
+        """Whether a victim is there and on its way out.
+
+        Its end may be far off by a clock that was set back meanwhile; it was not when the record
+        was made, by the API server's clock.
+        """
         pod = present(victim, snapshot)
-        return pod is not None and self._flights.leaves(pod, snapshot.now)
+        moments = (snapshot.now, created)
+        return pod is not None and any(self._flights.leaves(pod, now) for now in moments)
