@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 
 from extender.sandbox.resources import BUDGETS, CONFIG_MAPS
 from extender.sandbox.storage import Storage
 from tests.simulation.checks import GANG, Checks
 from tests.simulation.host import Host
-from tests.simulation.objects import PLAN, Work
+from tests.simulation.objects import PLAN, POD_KEY, Work
 from tests.simulation.placement import fits
 from tests.simulation.replicas import Replicas
 from tests.simulation.state import Seen, State
@@ -27,6 +28,8 @@ class Calm:
         """When, and which work ("" = any), somebody else got in the way."""
         self.held_for = 0.0
         """How long after the first binding of a gang the last may be posted; 0: no barrier."""
+        self.least_runs: Mapping[str, float] = {}
+        """Priority class -> for how many seconds a pod runs before it may be evicted."""
         self.seated: dict[str, list[float]] = {}
         """Work -> when plans gave its members seats."""
         self._state = state
@@ -144,12 +147,26 @@ class Calm:
             stay = [
                 pod
                 for pod in pods
-                if pod.protected or self._denied(pod) or self._state.stays_below(pod) >= urgency
+                if pod.protected
+                or self._denied(pod)
+                or self._state.stays_below(pod) >= urgency
+                or self._young(pod)
             ]
             if other.gang and other.whole and stay:
                 continue
             gone |= {pod.uid for pod in pods if pod not in stay}
         return frozenset(gone)
+
+    def _young(self, pod: Seen) -> bool:
+        """Whether it has not run for long enough, as far as the extender's clock goes: one that was
+        set back by an hour makes all of them young for an hour."""
+        least = self.least_runs.get(pod.work.cls, 0.0)
+        item = self._storage.get(POD_KEY, "default", pod.name) if least else None
+        started = str((item or {}).get("status", {}).get("startTime", ""))
+        if not started:
+            return bool(least)
+        ran = self._host.clock.wall() - datetime.fromisoformat(started).timestamp()
+        return ran < least
 
     def _denied(self, pod: Seen) -> bool:
         """Whether the API server refuses to let the pod go, for good."""

@@ -96,6 +96,7 @@ class Simulation:
         self.calm = Calm(self.state, self.server.storage, self.host, self.checks)
         if script.settings.bind.enabled:
             self.calm.held_for = script.settings.bind.post_seconds + 5.0
+        self.calm.least_runs = script.settings.fairness.min_runtime_seconds
         self.host.listen(lambda error: self.checks.broken("died", repr(error)))
         for name, value in CLASSES.items():
             body = {"metadata": {"name": name}, "value": value}
