@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from extender.gang.act.accepted_nodes import MEMORY_SECONDS, MOST_NAMES, AcceptedNodes
-from extender.gang.act.evidence import Evidence
+from extender.gang.act.evidence import LIST_SECONDS, Evidence
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod, PodShape
 from tests.gang.world import pod
@@ -91,3 +91,15 @@ def test_names_add_up_and_are_forgotten_after_a_minute() -> None:
     assert accepted.get(one.uid) is None
     accepted.add(claiming("b"), ["n3"])
     assert accepted.size == 1
+
+
+def test_a_list_has_the_nodes_that_a_pod_has_left_since_it_was_made() -> None:
+    now = 100.0
+    evidence = Evidence(lambda: now)
+    lists = {"uid-a": frozenset({"n0"})}
+    assert evidence.not_older(lists) == lists
+    evidence.emptied("n1")
+    assert evidence.not_older(lists) == {"uid-a": {"n0", "n1"}}
+    assert evidence.not_older(None) is None
+    now += LIST_SECONDS
+    assert evidence.not_older(lists) == lists

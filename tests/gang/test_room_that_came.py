@@ -65,3 +65,20 @@ async def test_nodes_that_come_before_the_first_eviction_spare_the_victims(
     await asked
     await rig.until(lambda: _free_seats(rig), "it has seats on the new nodes")
     assert await rig.names() == {*LOW, *HIGH}
+
+
+@pytest.mark.parametrize("older", [True, False])
+async def test_a_list_is_no_reason_to_evict_where_a_pod_has_just_left(
+    rig: Rig, *, older: bool
+) -> None:
+    """kube-scheduler's list was milliseconds older than the room (seed 600072 with sparing)."""
+    await rig.pod("low-0", cls="low", on="n0")
+    await rig.pod("other", cls="high", on="n1")
+    await rig.gang("high", 1, "high")
+    await rig.remove("other")
+    await rig.until(lambda: rig.cache.pod_named("default", "other") is None, "it is gone")
+    if not older:
+        rig.coordinator.evidence._emptied.clear()
+    await rig.filter("high-0")
+    (flight,) = rig.coordinator.book
+    assert len(flight.plan.victims) == (0 if older else 1)

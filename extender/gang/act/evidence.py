@@ -14,6 +14,7 @@ from math import inf
 from cachetools import TTLCache
 
 from extender.gang.act.accepted_nodes import AcceptedNodes
+from extender.gang.plan.question import Masks
 from extender.model.gang import Gang
 from extender.model.objects import DEFAULT_SCHEDULER, Pod
 
@@ -21,6 +22,8 @@ REFUSED_SECONDS = 300.0
 """How long a refused seat is remembered: the gang's next plans, and those of gangs like it, leave
 the node alone. Longer than the pauses between plans, so that nobody is evicted there again."""
 MAX_REFUSED = 65536
+LIST_SECONDS = 1.0
+"""How much older than what we know kube-scheduler's list of nodes may be, at most."""
 MAX_SCHEDULERS = 100
 
 
@@ -34,6 +37,10 @@ class Evidence:
         )
         """Kinds of pods, with the node that was refused them as a seat."""
         self._refusals = 0
+        self._emptied: TTLCache[str, None] = TTLCache(
+            maxsize=MAX_REFUSED, ttl=LIST_SECONDS, timer=monotonic
+        )
+        """Nodes that a pod has left within the last moment."""
         self._now = monotonic
         self.asked_at = -inf
         """Monotonic time at which kube-scheduler asked about a pod last."""
@@ -47,6 +54,20 @@ class Evidence:
             self.schedulers |= {pod.shape.scheduler}
         if pod.shape.unmodelled:
             self.accepted.add(pod, nodes)
+
+    def emptied(self, node: str) -> None:
+        """Note that a pod has left the node: a list that it is not in may be older."""
+        self._emptied[node] = None
+
+    def not_older(self, lists: Masks | None) -> Masks | None:
+        """Return lists by member uid, with the nodes they may lack for being older than a room.
+
+        Without them somebody was evicted beside room that had come milliseconds before.
+        """
+        if not lists or not self._emptied:
+            return lists
+        emptied = frozenset(self._emptied)
+        return {uid: names | emptied for uid, names in lists.items()}
 
     def unseen(self, gang: Gang) -> Pod | None:
         """Return a member for whose kind no node was ever named, None when all is known."""

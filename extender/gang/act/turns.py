@@ -119,7 +119,8 @@ class PlanningTurns:
                 return self._refuse(waits, version, verb, 0.0)
             began = self._clocks.monotonic()
             struck = self._struck(gang, snapshot, masks)
-            answer = await self.search(gang, snapshot, struck, offered)
+            lists = self._evidence.not_older(offered)
+            answer = await self.search(gang, snapshot, struck, lists)
             seconds = self._clocks.monotonic() - began
             if isinstance(answer, Plan):
                 answer = self._admission.too_many_evictions(answer) or answer
