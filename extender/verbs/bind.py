@@ -7,15 +7,21 @@ other pod is bound at once.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from extender.gang.act.bindings import Bindings
+from extender.model.objects import Pod
 from extender.verbs.context import Context
 from extender.verbs.pod_lookup import PodLookup
 from extender.wire.bind_json import BindArgs, BindResult
 
 CallerGone = Callable[[], Awaitable[None]]
 """Returns when the caller has left; awaited only while its bind is held."""
+
+
+BEHIND_SECONDS = 1.0
+"""By how much we may know later than kube-scheduler that a pod has left a node."""
 
 
 class Bind:
@@ -48,4 +54,28 @@ class Bind:
         gang = context.waiting_gang(pod)
         if gang is not None:
             return BindResult(f"{gang.key}: no plan in flight has a seat for {pod.name}")
+        short = await self._short(pod, args.node)
+        if short:
+            return BindResult(f"{args.node} has not enough {short} for {pod.key} any more")
         return BindResult(await self._bindings.alone(pod, args.node))
+
+    async def _short(self, pod: Pod, node: str) -> str:
+        """Return a resource that lacks on the node for a pod of no plan, "" when none is known to.
+
+        kube-scheduler forgets a pod whose bind answer was lost, bound or not, and has its room for
+        another one until it has seen it (docs/barrier.md). It may also know before us who has gone.
+        """
+        cluster = self._context.cluster
+        loop = asyncio.get_running_loop()
+        until = loop.time() + BEHIND_SECONDS
+        while not cluster.stale_for():
+            generation = cluster.generation
+            try:
+                short = cluster.short(node, pod.requests)
+            except KeyError:
+                return ""  # a node that we have not seen yet
+            left = until - loop.time()
+            if short is None or left <= 0:
+                return short or ""
+            await cluster.wait_change(generation, left)
+        return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -37,6 +37,9 @@ class Cluster(Protocol):
 
     def stale_for(self) -> float:
         """Return for how many seconds changes may have been missed, 0 while all is well."""
+
+    def short(self, node: str, wants: Iterable[tuple[str, int]]) -> str | None:
+        """Return a resource of which the node has less free than wanted (KeyError: unknown)."""
 
     async def wait_change(self, generation: int, timeout: float) -> int:
         """Return the present generation once it is above ``generation``, or after a time."""

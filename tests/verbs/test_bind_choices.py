@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.model.errors import NotReady
+from extender.verbs import bind as bind_verb
 from extender.verbs.bind import Bind
 from extender.wire.bind_json import BindArgs
 from tests.gang.world import gang_key, pod
@@ -30,6 +31,7 @@ def bind(state: dict[str, Any], flight: object, stale: str | None, *, waits: boo
 
     context = SimpleNamespace(
         require_ready=lambda: None,
+        cluster=SimpleNamespace(generation=1, short=lambda *each: None, stale_for=lambda: 0.0),
         book=SimpleNamespace(of_member=lambda uid: flight),
         asking=SimpleNamespace(stale=lambda: stale),
         waiting_gang=lambda pod: SimpleNamespace(key=gang_key("g")) if waits else None,
@@ -60,6 +62,42 @@ async def test_who_binds_a_pod(
     state: dict[str, Any], flight: object, stale: str | None, *, waits: bool, told: str
 ) -> None:
     assert await asked(bind(state, flight, stale, waits=waits)) == told
+
+
+@pytest.mark.parametrize(
+    ("short", "stale", "told"),
+    [
+        (["cpu"], 0.0, "n0 has not enough cpu for default/p any more"),
+        (["cpu", "cpu", None], 0.0, "alone"),
+        ([KeyError], 0.0, "alone"),
+        (["cpu"], 2.0, "alone"),
+    ],
+)
+async def test_who_has_no_plan_is_bound_where_there_is_room(
+    monkeypatch: pytest.MonkeyPatch, short: list[Any], stale: float, told: str
+) -> None:
+    """A bind whose answer was lost left kube-scheduler without its pod, and the next one was bound
+    beside it where it had no room (seed 600062 with barrier,flaky)."""
+    monkeypatch.setattr(bind_verb, "BEHIND_SECONDS", 0.1)
+    verb = bind({}, None, None, waits=False)
+    looks = iter(short)
+    last: list[Any] = []
+
+    def lacks(node: str, wants: object) -> str | None:
+        assert node == "n0"
+        last[:] = [next(looks, *last)]
+        if last[0] is KeyError:
+            raise KeyError(node)
+        return cast("str | None", last[0])
+
+    async def wait_change(generation: int, timeout: float) -> int:
+        await asyncio.sleep(min(timeout, 0.02))
+        return generation
+
+    verb._context.cluster = SimpleNamespace(  # type: ignore[misc]
+        generation=1, short=lacks, stale_for=lambda: stale, wait_change=wait_change
+    )
+    assert await asked(verb) == told
 
 
 async def test_nobody_is_bound_before_recovery() -> None:
