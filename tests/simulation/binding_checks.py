@@ -10,6 +10,9 @@ from tests.simulation.lease_checks import LeaseChecks
 from tests.simulation.replicas import Replicas
 from tests.simulation.state import State
 
+LAG = 3.0
+"""How long ago a gang may have become whole of which the extender does not know who went."""
+
 
 class BindingChecks:
     """Asked at each real binding of the extender's."""
@@ -20,11 +23,13 @@ class BindingChecks:
         host: Callable[[], Host | Replicas],
         lease: LeaseChecks,
         broken: Callable[[str, str], None],
+        time: Callable[[], float],
     ) -> None:
         self._state = state
         self._host = host
         self._lease = lease
         self._broken = broken
+        self._time = time
         self._bound_of: set[str] = set()
         """Ids of the plans of which a member was bound by us."""
 
@@ -41,7 +46,9 @@ class BindingChecks:
             return
         members = self._state.of_work(pod.work.name)
         running = sum(each.runs for each in members)
-        if running >= pod.work.quorum and not pod.work.sizeless:
+        lately = self._state.whole.get(pod.work.name, -LAG) > self._time() - LAG
+        # It was whole a moment ago: one beyond the quorum takes the place of one that has gone.
+        if running + lately >= pod.work.quorum and not pod.work.sizeless:
             return
         coordinator = host.coordinator
         flights = () if coordinator is None else coordinator.book

@@ -107,7 +107,7 @@ class Checks(Listener):
         self._let_stay: dict[str, float] = {}
         """Uid of who was left of a unit that others have made whole again -> since when."""
         self.lease = LeaseChecks(storage, self.broken, time)
-        self._bindings = BindingChecks(state, host, self.lease, self.broken)
+        self._bindings = BindingChecks(state, host, self.lease, self.broken, time)
         self.standing = StandingChecks(
             state, storage, host, faults, settings, self.units, self.broken, time
         )

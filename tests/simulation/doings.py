@@ -127,8 +127,9 @@ class Doings:
         self._over = True
         self._sim.cluster.lost.clear()
         deletes = self._sim.script.settings.seats.rollback == "delete"
-        if self._sim.scheduler.bind_verb or deletes:
-            self._sim.scheduler.bind_fails = 0.0  # one that fails takes all others along
+        # One that fails may take all others along. Else one failed seven times in a row (251523).
+        together = self._sim.scheduler.bind_verb or deletes
+        self._sim.scheduler.most_fails = 0 if together else 2
         for work in list(self._sim.state.works.values()):
             self._sim.cluster.lift(work.name)
         if not self._sim.host.alive:

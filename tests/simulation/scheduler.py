@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from contextvars import Context
+from math import inf
 from typing import Any, Protocol
 
 from extender.model.errors import ExtenderError
@@ -252,6 +253,9 @@ class SimScheduler(Scheduler):
         """How many of those that are coming have come."""
         self.bind_fails = 0.0
         """Share of binds that fail."""
+        self.most_fails = inf
+        """How often one pod's binds fail at most, all in all."""
+        self._failed: dict[str, int] = {}
         self.slow_binds = False
         self.bind_verb = False
         """The extender binds (docs/barrier.md); what fails then fails before, in PreBind."""
@@ -338,7 +342,9 @@ class SimScheduler(Scheduler):
     def _bind(self, entry: Entry, pod: Pod, node: str) -> None:
         self._state.assume(pod.uid, node)
         pause = 0.002 + self._chance.draw("bind") ** (1 if self.slow_binds else 4) * 2.0
-        if self._chance.hit("bind-fails", self.bind_fails):
+        fails = self._chance.hit("bind-fails", self.bind_fails)
+        if fails and self._failed.get(pod.uid, 0) < self.most_fails:
+            self._failed[pod.uid] = self._failed.get(pod.uid, 0) + 1
             why = "a fault was planned here"
             self._loop.call_later(pause, self._unbound, entry, pod, why, self._life)
         elif self.bind_verb:
