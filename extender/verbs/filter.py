@@ -94,6 +94,7 @@ class Filter:
             # Members may be gone, or nodes, and nobody sits yet.
             stale = self._context.asking.stale()
             if stale is not None:
+                self._context.book.not_coming(flight, [pod.uid])
                 return FilterResult(node_names=[], error=cut(f"{flight.key}: {stale}"))
         if seat in names:
             if not self._context.asking.starts_with(flight, pod):

@@ -84,6 +84,16 @@ async def test_a_start_that_has_begun_goes_on(rig: Rig) -> None:
     assert (await rig.filter("high-2", *NODES)).node_names == [seats["high-2"]]
 
 
+async def test_who_was_given_its_seat_and_is_back_begins_no_start(rig: Rig) -> None:
+    """Its binding has failed: it is on its way nowhere, and the seats are not firm any more."""
+    flight, seats = await opened(rig)
+    assert (await rig.filter("high-1", *NODES)).node_names == [seats["high-1"]]
+    assert (await rig.filter("high-0", seats["high-2"])).node_names == []
+    assert flight.binding
+    assert (await rig.filter("high-1", *NODES)).node_names == []
+    assert not flight.binding
+
+
 async def test_who_was_held_back_may_sit_once_two_have_swapped(rig: Rig) -> None:
     _, seats = await opened(rig)
     assert (await rig.filter("high-0", seats["high-1"])).node_names == []

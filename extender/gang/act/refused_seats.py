@@ -71,6 +71,7 @@ class RefusedSeats:
         missed = flight.missed.pop(pod.uid, None) is not None
         if flight.missed and not flight.begun_without(pod.uid):
             flight.turned_away.add(pod.uid)
+            self._book.not_coming(flight, [pod.uid])  # it was given it before, perhaps, and is back
             return False
         if missed and not flight.missed:
             self._calls.now(flight, sorted(flight.turned_away))
