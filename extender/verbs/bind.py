@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 
 from extender.gang.act.bindings import Bindings
 from extender.model.objects import Pod
+from extender.model.podrequests import KNOWN
 from extender.verbs.context import Context
 from extender.verbs.pod_lookup import PodLookup
 from extender.wire.bind_json import BindArgs, BindResult
@@ -37,45 +38,48 @@ class Bind:
 
         Raises NotReady before recovery, UnknownPod when the cache has no such pod.
         """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + BEHIND_SECONDS
+        while True:
+            generation = self._context.cluster.generation
+            decided = await self._decide(args, gone, last=loop.time() >= until)
+            if decided is not None:
+                return BindResult(decided)
+            await self._context.cluster.wait_change(generation, until - loop.time())
+
+    async def _decide(self, args: BindArgs, gone: CallerGone, *, last: bool) -> str | None:
+        """Bind the pod; return why it is not bound, "" when it is, None to look once more."""
         context = self._context
         context.require_ready()
         pod = await self._asked.known(args.uid, args.namespace, args.name)
         if pod.node:
-            there = pod.node == args.node
-            return BindResult("" if there else f"{pod.key} is on {pod.node} already")
+            return "" if pod.node == args.node else f"{pod.key} is on {pod.node} already"
         if pod.deleting:
-            return BindResult(f"{pod.key} is being deleted")
+            return f"{pod.key} is being deleted"
         flight = context.book.of_member(pod.uid)
         if flight is not None:
             stale = context.asking.stale()
             if stale is not None:
-                return BindResult(f"{flight.key}: {stale}")
-            return BindResult(await self._bindings.member(flight, pod, args.node, gone))
+                return f"{flight.key}: {stale}"
+            return await self._bindings.member(flight, pod, args.node, gone)
         gang = context.waiting_gang(pod)
         if gang is not None:
-            return BindResult(f"{gang.key}: no plan in flight has a seat for {pod.name}")
-        short = await self._short(pod, args.node)
+            return f"{gang.key}: no plan in flight has a seat for {pod.name}"
+        short = self._short(pod, args.node)
         if short:
-            return BindResult(f"{args.node} has not enough {short} for {pod.key} any more")
-        return BindResult(await self._bindings.alone(pod, args.node))
+            return f"{args.node} has not enough {short} for {pod.key} any more" if last else None
+        return await self._bindings.alone(pod, args.node)
 
-    async def _short(self, pod: Pod, node: str) -> str:
+    def _short(self, pod: Pod, node: str) -> str:
         """Return a resource that lacks on the node for a pod of no plan, "" when none is known to.
 
         kube-scheduler forgets a pod whose bind answer was lost, bound or not, and has its room for
         another one until it has seen it (docs/barrier.md). It may also know before us who has gone.
         """
         cluster = self._context.cluster
-        loop = asyncio.get_running_loop()
-        until = loop.time() + BEHIND_SECONDS
-        while not cluster.stale_for():
-            generation = cluster.generation
-            try:
-                short = cluster.short(node, pod.requests)
-            except KeyError:
-                return ""  # a node that we have not seen yet
-            left = until - loop.time()
-            if short is None or left <= 0:
-                return short or ""
-            await cluster.wait_change(generation, left)
-        return ""
+        if cluster.stale_for() or node not in cluster.snapshot().nodes:
+            return ""
+        # What kube-scheduler counts on every node: extended resources may be of no account to it
+        # (NodeResourcesFit's ignoredResources, an extender's ignoredByScheduler), or be devices.
+        wants = [(name, asked) for name, asked in pod.requests if asked > 0 and name in KNOWN]
+        return cluster.short(node, wants) or ""

@@ -76,6 +76,9 @@ class PlanProvider(Protocol):
     def starts_with(self, flight: Flight, pod: Pod) -> bool:
         """Return whether the gang's start may begin with this member, who is offered its seat."""
 
+    def turned_away(self, flight: Flight, pod: Pod) -> None:
+        """Note that a member is kept off its seat for a reason of ours."""
+
     def seat_given(self, flight: Flight, pod: Pod) -> bool:
         """Note that the member is told its seat; False when it must not be any more."""
 

@@ -81,27 +81,27 @@ class Filter:
             return hold_back(
                 names, f"{flight.key}: its quorum is being seated, this member has no seat yet"
             )
-        flight.turned_away.discard(pod.uid)
+        asking = self._context.asking
         if flight.state is not FlightState.OPEN:
-            self._context.book.not_coming(flight, [pod.uid])
+            asking.turned_away(flight, pod)
             return hold_back(names, f"{flight.key}: seat on {seat}, {_waits_for(flight)}")
-        if not flight.binding and self._context.asking.crowded(flight):
-            flight.turned_away.add(pod.uid)
+        if seat in names and not asking.starts_with(flight, pod):
+            return hold_back(
+                names, f"{flight.key}: seat on {seat}, another member is not offered its own"
+            )
+        if not flight.binding and asking.crowded(flight):
+            asking.turned_away(flight, pod)
             return hold_back(
                 names, f"{flight.key}: seat on {seat}, a more urgent pod may be on its way there"
             )
         if not flight.begun_without(pod.uid):
             # Members may be gone, or nodes, and nobody sits yet.
-            stale = self._context.asking.stale()
+            stale = asking.stale()
             if stale is not None:
                 self._context.book.not_coming(flight, [pod.uid])
                 return FilterResult(node_names=[], error=cut(f"{flight.key}: {stale}"))
         if seat in names:
-            if not self._context.asking.starts_with(flight, pod):
-                return hold_back(
-                    names, f"{flight.key}: seat on {seat}, another member is not offered its own"
-                )
-            if not self._context.asking.seat_given(flight, pod):
+            if not asking.seat_given(flight, pod):
                 return hold_back(names, f"{flight.key}: {seat} does not work, another is sought")
             others = [name for name in names if name != seat]
             refused = hold_back(others, f"{flight.key}: its seat is on {seat}")
@@ -109,12 +109,12 @@ class Filter:
         # The request tells what the attempt was made with: a nominated seat has just been tried.
         if not _nominated_only(names, pod, told):
             if told.nominated == seat or self._complete(names):
-                self._context.asking.seat_not_offered(flight, pod, frozenset(names))
+                asking.seat_not_offered(flight, pod, frozenset(names))
                 swapped = flight.seats.get(pod.uid)
                 if flight.state is FlightState.OPEN and swapped in names:
                     return self._seated(flight, pod, told, names)
             else:
-                self._context.asking.seat_not_tried(flight, pod)
+                asking.seat_not_tried(flight, pod)
         return hold_back(names, f"{flight.key}: its seat is on {seat}, which is not offered")
 
     def _complete(self, names: list[str]) -> bool:

@@ -50,8 +50,6 @@ class Preempt:
         pod = await self._asked.pod(args.pod)
         context.evidence.accepts(pod, args.candidates)
         flight = context.book.of_member(pod.uid)
-        if flight is not None and pod.uid in flight.turned_away:
-            return NOTHING  # our own answer is why it is here
         if flight is not None:
             seat = flight.seats.get(pod.uid, "")
             nodes = len(context.cluster.snapshot().nodes)

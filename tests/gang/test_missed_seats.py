@@ -4,18 +4,35 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from extender.gang.act import refused_seats, requeuing
-from extender.gang.act.book import Flight
+from extender.gang.act.book import Book, Flight
+from extender.gang.act.evidence import Evidence
 from extender.gang.act.notifier import WAKE_ANNOTATION
+from extender.gang.act.refused_seats import MOST_UNHEARD, RefusedSeats
+from extender.gang.act.requeuing import Requeuing
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState
-from tests.gang.rig import PODS, Rig
+from extender.model.plan import Plan, Proof
+from tests.gang.rig import PODS, Rig, held_back, let_go
+from tests.gang.world import gang_key, pod
 
 NODES = ("n0", "n1", "n2")
-NAMES = ("high-0", "high-1", "high-2")
+PLAN = Plan(
+    gang=gang_key("g"),
+    priority=9,
+    seats=(),
+    victims=(),
+    waits_for=(),
+    costs=(),
+    proof=Proof.OPTIMAL,
+    generation=1,
+)
 
 
 @pytest.fixture
@@ -105,9 +122,18 @@ async def test_who_was_held_back_may_sit_once_two_have_swapped(rig: Rig) -> None
     assert (await rig.filter("high-2", *NODES)).node_names == [seats["high-2"]]
 
 
-async def test_a_preemption_after_our_own_refusal_says_nothing_about_the_seat(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_start_is_not_begun_by_a_swap_while_a_third_is_missed(rig: Rig) -> None:
+    _, seats = await opened(rig)
+    assert (await rig.filter("high-2", seats["high-0"])).node_names == []
+    assert (await rig.filter("high-0", seats["high-1"])).node_names == []
+    assert (await rig.filter("high-1", seats["high-0"])).node_names == [], "they have swapped"
+    assert (await rig.filter("high-2", *NODES)).node_names == [seats["high-2"]]
+    while not await woken(rig, "high-1"):
+        await asyncio.sleep(0.01)
+    assert (await rig.filter("high-1", *NODES)).node_names == [seats["high-0"]]
+
+
+async def test_a_preemption_after_our_own_refusal_says_nothing_about_the_seat(rig: Rig) -> None:
     """kube-scheduler goes on to preempt where a member was held back and other nodes are full."""
     flight, seats = await opened(rig)
     assert (await rig.filter("high-0", seats["high-2"])).node_names == []
@@ -115,24 +141,108 @@ async def test_a_preemption_after_our_own_refusal_says_nothing_about_the_seat(
     assert (await rig.filter("high-1", *NODES)).node_names == []
     assert not (await rig.preempt("high-1")).candidates
     assert flight.missed == missed
-    assert (await rig.filter("high-1", seats["high-2"])).node_names == []
-    assert not (await rig.preempt("high-1")).candidates
-    assert set(flight.missed) == {rig.cached(name).uid for name in ("high-0", "high-1")}
 
 
-async def test_a_seat_that_stays_missing_is_changed(
+async def test_a_preemption_of_a_later_attempt_is_about_the_seat(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(refused_seats, "SILENT_SECONDS", 0.2)
-    await rig.nodes(1, first=3)
-    await rig.until(lambda: len(rig.cache.snapshot().nodes) == 4)
+    """No node passed before us, so filter was not asked again."""
+    monkeypatch.setattr(refused_seats, "TURNED_SECONDS", 0.0)
     flight, seats = await opened(rig)
-    left = tuple(node for node in (*NODES, "n3") if node != seats["high-0"])
-    assert (await rig.filter("high-0", *left)).node_names == []
-    assert (await rig.filter("high-1", *left)).node_names == []
-    await rig.until(lambda: flight.over or flight.state is not FlightState.OPEN)
-    await rig.until(lambda: rig.outcomes("high").count("plan") == 2)
-    other, seats = await opened(rig)
-    assert set(other.seats.values()) == set(left)
-    for name in NAMES:
-        assert (await rig.filter(name, *left)).node_names == [seats[name]]
+    assert (await rig.filter("high-0", seats["high-2"])).node_names == []
+    assert (await rig.filter("high-1", *NODES)).node_names == []
+    assert not (await rig.preempt("high-1")).candidates
+    assert flight.missed.keys() == {rig.cached(name).uid for name in ("high-0", "high-1")}
+
+
+async def test_a_preemption_after_seats_that_were_not_open_yet_says_nothing_about_them(
+    rig: Rig,
+) -> None:
+    """They opened between the two questions of one attempt."""
+    record = held_back(rig, "POST", "configmaps")
+    asked = asyncio.ensure_future(rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.FILTER))
+    await rig.until(lambda: record.hits > 0, "its plan is being recorded")
+    assert (await rig.filter("high-0", *NODES)).node_names == []
+    let_go(record)
+    flight = await asked
+    assert isinstance(flight, Flight)
+    await rig.until(lambda: flight.state is FlightState.OPEN)
+    assert not (await rig.preempt("high-0")).candidates
+    assert not flight.missed
+
+
+async def test_a_start_is_put_off_for_a_while_only(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is not offered its seat may not be tried again for long, and others wait for it."""
+    monkeypatch.setattr(refused_seats, "MISSED_SECONDS", 0.3)
+    flight, seats = await opened(rig)
+    assert (await rig.filter("high-0", seats["high-2"])).node_names == []
+    assert (await rig.filter("high-1", *NODES)).node_names == []
+    while not await woken(rig, "high-1"):
+        await asyncio.sleep(0.01)
+    for name in ("high-1", "high-2"):
+        assert (await rig.filter(name, *NODES)).node_names == [seats[name]]
+    assert flight.missed.keys() == {rig.cached("high-0").uid}
+
+
+async def test_who_is_put_off_again_and_again_is_not_taken_for_one_nobody_asks_about(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Among more than a hundred nodes each such answer clears its nomination."""
+    calls = SimpleNamespace(
+        needs_nominations=lambda: True,
+        again=lambda flight, uid: None,
+        after=lambda flight, seconds, work: None,
+        now=lambda flight, uids: None,
+    )
+    one, other = pod("one"), pod("other")
+    flight = Flight(
+        plan=PLAN,
+        pods={one.uid: one, other.uid: other},
+        seats={one.uid: "n1", other.uid: "n2"},
+        state=FlightState.OPEN,
+        since=-100.0,
+    )
+    book = Book()
+    book.open_flight(flight, ())
+    changed: list[str] = []
+    seats = RefusedSeats(
+        book,
+        lambda: 0.0,
+        Evidence(lambda: 0.0),
+        cast(Requeuing, calls),
+        lambda flight, why, masks: changed.append(why),
+        lambda flight, pod: None,
+    )
+    flight.missed[other.uid] = 0.0
+    for _ in range(2 * MOST_UNHEARD):
+        assert not seats.starts_with(flight, one)
+        seats.observe(replace(one, nominated="n1"), one)
+    assert not changed
+    for _ in range(2 * MOST_UNHEARD):
+        seats.observe(replace(one, nominated="n1"), one)
+    assert changed
+
+
+async def test_members_are_seated_among_more_nodes_than_a_list_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One attempt asks about the nominated seat, and then about a sample without it: members that
+    were put off had refused their seats by that, each in turn, and nobody was seated."""
+    monkeypatch.setattr(requeuing, "PAUSES", ())
+    async with Rig() as rig:
+        await rig.nodes(120)
+        await rig.classes(high=100)
+        await rig.gang("high", 2, "high")
+        await rig.until(lambda: len(rig.cache.snapshot().nodes) == 120)
+        flight, seats = await opened(rig)
+        sample = [f"n{i}" for i in range(120) if f"n{i}" not in flight.seats.values()][:100]
+        missed, other = "high-0", "high-1"
+        assert (await rig.filter(missed, *sample, nominated=seats[missed])).node_names == []
+        for names in ([seats[other]], sample):
+            answer = await rig.filter(other, *names, nominated=seats[other])
+            assert answer.node_names == []
+        for name in (missed, other):
+            answer = await rig.filter(name, seats[name], nominated=seats[name])
+            assert answer.node_names == [seats[name]]

@@ -120,6 +120,7 @@ class Desk:
                 stale=lambda: self.behind,
                 starts_with=self._starts_with,
                 seat_given=self._given,
+                turned_away=lambda flight, pod: say("turned away", pod.uid),
                 seat_not_tried=lambda flight, pod: say("not tried"),
                 seat_not_offered=self._not_offered,
             ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -31,7 +32,7 @@ def bind(state: dict[str, Any], flight: object, stale: str | None, *, waits: boo
 
     context = SimpleNamespace(
         require_ready=lambda: None,
-        cluster=SimpleNamespace(generation=1, short=lambda *each: None, stale_for=lambda: 0.0),
+        cluster=Rooms([None]),
         book=SimpleNamespace(of_member=lambda uid: flight),
         asking=SimpleNamespace(stale=lambda: stale),
         waiting_gang=lambda pod: SimpleNamespace(key=gang_key("g")) if waits else None,
@@ -64,40 +65,77 @@ async def test_who_binds_a_pod(
     assert await asked(bind(state, flight, stale, waits=waits)) == told
 
 
+class Rooms:
+    """A cluster of one node, which lacks ``short`` at each look, then what it lacked last."""
+
+    def __init__(
+        self, short: Sequence[str | None], *, stale: float = 0.0, node: str = "n0"
+    ) -> None:
+        self.generation = 1
+        self.wanted: list[object] = []
+        self.changed: Callable[[], None] = lambda: None
+        self._short = list(short)
+        self._stale = stale
+        self._node = node
+
+    def snapshot(self) -> SimpleNamespace:
+        return SimpleNamespace(nodes={self._node: None})
+
+    def stale_for(self) -> float:
+        return self._stale
+
+    def short(self, node: str, wants: object) -> str | None:
+        self.wanted.append(wants)
+        return self._short.pop(0) if len(self._short) > 1 else self._short[0]
+
+    async def wait_change(self, generation: int, timeout: float) -> int:
+        self.changed()
+        await asyncio.sleep(max(0.0, min(timeout, 0.02)))
+        return generation
+
+
 @pytest.mark.parametrize(
-    ("short", "stale", "told"),
+    ("rooms", "told"),
     [
-        (["cpu"], 0.0, "n0 has not enough cpu for default/p any more"),
-        (["cpu", "cpu", None], 0.0, "alone"),
-        ([KeyError], 0.0, "alone"),
-        (["cpu"], 2.0, "alone"),
+        (Rooms(["cpu"]), "n0 has not enough cpu for default/p any more"),
+        (Rooms(["cpu", "cpu", None]), "alone"),
+        (Rooms(["cpu"], node="n1"), "alone"),
+        (Rooms(["cpu"], stale=2.0), "alone"),
     ],
 )
 async def test_who_has_no_plan_is_bound_where_there_is_room(
-    monkeypatch: pytest.MonkeyPatch, short: list[Any], stale: float, told: str
+    monkeypatch: pytest.MonkeyPatch, rooms: Rooms, told: str
 ) -> None:
     """A bind whose answer was lost left kube-scheduler without its pod, and the next one was bound
     beside it where it had no room (seed 600062 with barrier,flaky)."""
     monkeypatch.setattr(bind_verb, "BEHIND_SECONDS", 0.1)
     verb = bind({}, None, None, waits=False)
-    looks = iter(short)
-    last: list[Any] = []
-
-    def lacks(node: str, wants: object) -> str | None:
-        assert node == "n0"
-        last[:] = [next(looks, *last)]
-        if last[0] is KeyError:
-            raise KeyError(node)
-        return cast("str | None", last[0])
-
-    async def wait_change(generation: int, timeout: float) -> int:
-        await asyncio.sleep(min(timeout, 0.02))
-        return generation
-
-    verb._context.cluster = SimpleNamespace(  # type: ignore[misc]
-        generation=1, short=lacks, stale_for=lambda: stale, wait_change=wait_change
-    )
+    verb._context.cluster = cast(Any, rooms)  # type: ignore[misc]
     assert await asked(verb) == told
+
+
+async def test_what_kube_scheduler_may_not_count_is_not_asked_for() -> None:
+    """Of an extended resource that is a device, or ignored, a node need not have any."""
+    amounts = (("cpu", 1000), ("memory", 0), ("nvidia.com/gpu", 8))
+    verb = bind({"requests": amounts}, None, None, waits=False)
+    rooms = Rooms([None])
+    verb._context.cluster = cast(Any, rooms)  # type: ignore[misc]
+    assert await asked(verb) == "alone"
+    assert rooms.wanted == [[("cpu", 1000)]]
+
+
+async def test_who_has_waited_for_room_is_looked_at_anew() -> None:
+    """A member of its gang may have left the room, and it is no more than its quorum then."""
+    verb = bind({}, None, None, waits=False)
+    rooms = Rooms(["cpu", None])
+    verb._context.cluster = cast(Any, rooms)  # type: ignore[misc]
+
+    def gone() -> None:
+        waiting = SimpleNamespace(key=gang_key("g"))
+        verb._context.waiting_gang = lambda pod: waiting  # type: ignore
+
+    rooms.changed = gone
+    assert "no plan in flight has a seat" in await asked(verb)
 
 
 async def test_nobody_is_bound_before_recovery() -> None:

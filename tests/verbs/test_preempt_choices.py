@@ -36,23 +36,11 @@ async def test_a_member_that_is_to_preempt_had_its_seat_refused_or_not_tried(
 ) -> None:
     """Among more than a hundred nodes only a nominated seat has surely been tried."""
     desk = Desk(nodes=nodes)
-    desk.flights[SINGLE.uid] = cast(
-        Flight, SimpleNamespace(seats={SINGLE.uid: "n0"}, turned_away=set())
-    )
+    desk.flights[SINGLE.uid] = cast(Flight, SimpleNamespace(seats={SINGLE.uid: "n0"}))
     victim = alone("v", "n1")
     desk.pods[victim.uid] = victim
     assert await desk.asked(replace(SINGLE, nominated=nominated), n1=victim) == []
     assert desk.said == [(said,)]
-
-
-async def test_a_member_that_we_kept_off_its_seat_says_nothing_about_that() -> None:
-    desk = Desk(nodes=4)
-    away = SimpleNamespace(seats={SINGLE.uid: "n0"}, turned_away={SINGLE.uid})
-    desk.flights[SINGLE.uid] = cast(Flight, away)
-    victim = alone("v", "n1")
-    desk.pods[victim.uid] = victim
-    assert await desk.asked(SINGLE, n1=victim) == []
-    assert desk.said == []
 
 
 async def test_nobody_is_answered_before_recovery() -> None:

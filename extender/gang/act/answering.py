@@ -40,7 +40,9 @@ class Answering:
         shown: Callable[[], Snapshot],
         present_gang: Callable[[GangKey], Gang],
         note: Callable[[Refusal, Verb, float], Refusal],
+        monotonic: Callable[[], float],
     ) -> None:
+        self._now = monotonic
         self._readiness = readiness
         self._book = book
         self._waiting = waiting
@@ -70,6 +72,7 @@ class Answering:
         known = self.known(key)
         if known is not None:
             return known
+        asked = self._now()
         stale = self._readiness.stale()
         if stale is not None:
             return self._note(Refusal(gang=key, code=Code.STALE, message=stale), verb, 0.0)
@@ -79,7 +82,7 @@ class Answering:
             flight = self._book.get(key)
             if flight is not None:
                 return flight
-            answer = await self._turns.plan(key, verb, offered, single, masks or {})
+            answer = await self._turns.plan(key, verb, offered, single, masks or {}, asked=asked)
         if isinstance(answer, Flight) and not answer.victims and not answer.waits:
             # Its seats are free: a moment more, and the asker can be given one.
             with contextlib.suppress(TimeoutError):

@@ -63,8 +63,12 @@ class Flight(Struct, kw_only=True):
     """Monotonic time after which the seats go back."""
     missed: dict[str, float] = field(default_factory=dict)
     """Member uid -> since when kube-scheduler does not offer its seat."""
-    turned_away: set[str] = field(default_factory=set)
-    """Members that we kept off their seats in their last attempt: it says nothing about these."""
+    turned_away: dict[str, float] = field(default_factory=dict)
+    """Member uid -> monotonic time at which we kept it off its seat: see refused_seats.py."""
+    put_off: set[str] = field(default_factory=set)
+    """Members that wait until the others are offered their seats, too."""
+    put_off_until: float = 0.0
+    """Monotonic time until which its start is put off for that, at most; 0: it never was."""
     tries: dict[str, Tries] = field(default_factory=dict)
     """Member uid -> what has come of its open seat."""
     answered: set[str] = field(default_factory=set)

@@ -79,6 +79,7 @@ class Coordinator:
         self.seat_not_offered = refused.seat_not_offered
         self.seat_not_tried = refused.seat_not_tried
         self.seat_given, self.starts_with = refused.seat_given, refused.starts_with
+        self.turned_away = refused.turned_away
 
     @property
     def recovered(self) -> bool:
@@ -128,7 +129,6 @@ class Coordinator:
         if self.readiness.begun:
             self.offers.look()
             self.bindings.tick()
-            self._seating.refused_seats.tick()
             self.flights.tick()
             self.bookings.tick()
 

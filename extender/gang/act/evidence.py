@@ -23,7 +23,9 @@ REFUSED_SECONDS = 300.0
 the node alone. Longer than the pauses between plans, so that nobody is evicted there again."""
 MAX_REFUSED = 65536
 LIST_SECONDS = 1.0
-"""How much older than what we know kube-scheduler's list of nodes may be, at most."""
+"""How much older than its question kube-scheduler's list of nodes may be, at most."""
+EMPTIED_SECONDS = 60.0
+"""For how long it is remembered that a pod has left a node: lists wait for their gang's turn."""
 MAX_SCHEDULERS = 100
 
 
@@ -37,10 +39,10 @@ class Evidence:
         )
         """Kinds of pods, with the node that was refused them as a seat."""
         self._refusals = 0
-        self._emptied: TTLCache[str, None] = TTLCache(
-            maxsize=MAX_REFUSED, ttl=LIST_SECONDS, timer=monotonic
+        self._emptied: TTLCache[str, float] = TTLCache(
+            maxsize=MAX_REFUSED, ttl=EMPTIED_SECONDS, timer=monotonic
         )
-        """Nodes that a pod has left within the last moment."""
+        """Nodes that a pod has left lately, and when."""
         self._now = monotonic
         self.asked_at = -inf
         """Monotonic time at which kube-scheduler asked about a pod last."""
@@ -57,16 +59,19 @@ class Evidence:
 
     def emptied(self, node: str) -> None:
         """Note that a pod has left the node: a list that it is not in may be older."""
-        self._emptied[node] = None
+        self._emptied[node] = self._now()
 
-    def not_older(self, lists: Masks | None) -> Masks | None:
+    def not_older(self, lists: Masks | None, asked: float) -> Masks | None:
         """Return lists by member uid, with the nodes they may lack for being older than a room.
+
+        ``asked``: when the question came that they are of, monotonic.
 
         Without them somebody was evicted beside room that had come milliseconds before.
         """
-        if not lists or not self._emptied:
+        if not lists:
             return lists
-        emptied = frozenset(self._emptied)
+        since = asked - LIST_SECONDS
+        emptied = frozenset(name for name, at in self._emptied.items() if at > since)
         return {uid: names | emptied for uid, names in lists.items()}
 
     def unseen(self, gang: Gang) -> Pod | None:

@@ -14,10 +14,10 @@ A list of some of the nodes says nothing about the others, and the member is nom
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from extender.gang.act.book import Book, Flight, Tries
 from extender.gang.act.evidence import Evidence
-from extender.gang.act.looking import look_at_each
 from extender.gang.act.requeuing import Requeuing
 from extender.gang.plan.question import Masks
 from extender.gang.tell.flight_state import FlightState
@@ -26,9 +26,9 @@ from extender.model.objects import Pod
 MISSED_SECONDS = 3.0
 """A seat that kube-scheduler does not offer for this long is changed: its own cache
 may be behind ours by a moment, but not by seconds."""
-SILENT_SECONDS = 12.0
-"""So it is when its member does not ask again meanwhile: longer than kube-scheduler's longest
-back-off (podMaxBackoffSeconds, 10 s). No start is begun until then."""
+TURNED_SECONDS = 0.9
+"""What is asked again this soon after we kept a member off its seat is the rest of that attempt,
+and says nothing about the seat: kube-scheduler backs off for a second at least."""
 MOST_GIVEN = 3
 """How often a member is given one seat and comes back without a node."""
 ATTEMPT_SECONDS = 0.5
@@ -62,20 +62,39 @@ class RefusedSeats:
         self._change = change
         self._given = given
 
+    def turned_away(self, flight: Flight, pod: Pod) -> None:
+        """Note that we keep a member off its seat, for a reason of our own."""
+        flight.turned_away[pod.uid] = self._now()
+        flight.tries.setdefault(pod.uid, Tries()).unheard = 0
+        self._book.not_coming(flight, [pod.uid])  # it was given it before, perhaps, and is back
+
     def starts_with(self, flight: Flight, pod: Pod) -> bool:
         """Note that a member is offered its seat; whether the gang's start may begin with it.
 
-        Not while kube-scheduler does not offer another member its own: it may know already that
-        a node is gone, and who sat by then would run in part.
+        Not while kube-scheduler does not offer another member its own, but for a while: it may
+        know before us that a node is gone, and who sat by then would run in part.
         """
         missed = flight.missed.pop(pod.uid, None) is not None
-        if flight.missed and not flight.begun_without(pod.uid):
-            flight.turned_away.add(pod.uid)
-            self._book.not_coming(flight, [pod.uid])  # it was given it before, perhaps, and is back
+        if flight.missed and not flight.begun_without(pod.uid) and self._puts_off(flight):
+            self.turned_away(flight, pod)
+            flight.put_off.add(pod.uid)
             return False
         if missed and not flight.missed:
-            self._calls.now(flight, sorted(flight.turned_away))
+            self._let_in(flight)
         return True
+
+    def _puts_off(self, flight: Flight) -> bool:
+        """Whether a start that lacks an offer still waits; once in a plan, so it is bounded."""
+        if not flight.put_off_until:
+            flight.put_off_until = self._now() + MISSED_SECONDS
+            self._calls.after(flight, MISSED_SECONDS, lambda: self._let_in(flight))
+        return self._now() < flight.put_off_until
+
+    def _let_in(self, flight: Flight) -> None:
+        """Have those tried again that were put off."""
+        if flight.put_off:
+            self._calls.now(flight, sorted(flight.put_off & flight.seats.keys()))
+            flight.put_off.clear()
 
     def seat_given(self, flight: Flight, pod: Pod) -> bool:
         """Note that a member is about to be given its seat; False when it must not be any more.
@@ -113,43 +132,39 @@ class RefusedSeats:
         """
         if flight.state is not FlightState.OPEN:
             return
+        if self._now() - flight.turned_away.get(pod.uid, -inf) < TURNED_SECONDS:
+            self.seat_not_tried(flight, pod)
+            return
         self._book.not_coming(flight, [pod.uid])
         flight.tries.setdefault(pod.uid, Tries()).unheard = 0
         for other, node in flight.seats.items():
             twin = flight.pods[other]
             if other in flight.missed and node in others and _alike(twin, pod):
                 self._book.swap(flight, pod.uid, other)
-                flight.missed.clear()
                 for moved in (pod.uid, other):
+                    flight.missed.pop(moved, None)
                     flight.tries.pop(moved, None)
                     self._calls.again(flight, moved)
-                self._calls.now(flight, sorted(flight.turned_away))
+                if not flight.missed:
+                    self._let_in(flight)
                 return
         flight.missed.setdefault(pod.uid, self._now())
-        if not self._look(flight, pod, MISSED_SECONDS):
+        if not self._look(flight, pod):
             self._calls.again(flight, pod.uid)
 
-    def tick(self) -> None:
-        """Look at the starts that wait for a seat to be offered. Waits for nothing."""
-        look_at_each(self._book, self._look_at_start)
-
-    def _look_at_start(self, flight: Flight) -> None:
-        if flight.missed and not flight.binding:
-            self.look(flight, SILENT_SECONDS)
-
-    def look(self, flight: Flight, seconds: float = MISSED_SECONDS) -> None:
-        """Change the seat of a member that was refused it so long ago and has not asked again.
+    def look(self, flight: Flight) -> None:
+        """Change the seat of a member that was refused it and has not asked again.
 
         With others assumed on their seats kube-scheduler may have no node left on which it would
         ask about that member, while they wait for it.
         """
         for uid in [uid for uid in flight.missed if uid in flight.seats]:
             if flight.state is FlightState.OPEN and uid in flight.missed:
-                self._look(flight, flight.pods[uid], seconds)
+                self._look(flight, flight.pods[uid])
 
-    def _look(self, flight: Flight, pod: Pod, seconds: float) -> bool:
+    def _look(self, flight: Flight, pod: Pod) -> bool:
         now = self._now()
-        if min(now - flight.missed[pod.uid], now - flight.since) < seconds:
+        if min(now - flight.missed[pod.uid], now - flight.since) < MISSED_SECONDS:
             return False
         why = f"kube-scheduler does not accept {pod.name} on {flight.seats[pod.uid]}"
         self._refuse(flight, pod, why)

@@ -82,6 +82,16 @@ class Requeuing:
         if uids:
             self._spawn(self._call(flight, uids))
 
+    def after(self, flight: Flight, seconds: float, work: Callable[[], None]) -> None:
+        """Do something after a while, if the seats are open then."""
+
+        async def later() -> None:
+            await asyncio.sleep(seconds)
+            if flight.state is FlightState.OPEN:
+                work()
+
+        self._spawn(later())
+
     async def _later(self, flight: Flight, uid: str, tries: Tries, pause: float) -> None:
         await asyncio.sleep(pause)
         tries.awaited = False

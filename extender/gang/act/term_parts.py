@@ -119,6 +119,7 @@ def planning_of(term: Term, reading: Reading, telling: Telling, acting: Acting) 
         acting.flights.shown,
         reading.present_gang,
         telling.decisions.note,
+        term.clocks.monotonic,
     )
     rounds = PlanningRounds(
         reading.pending_gangs,

@@ -8,6 +8,7 @@ state.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import inf
 
 from extender.gang.act.admission import Admission
 from extender.gang.act.book import Book, Flight
@@ -99,9 +100,11 @@ class PlanningTurns:
         single: Gang | None,
         masks: Masks,
         before: Flight | None = None,
+        asked: float = inf,
     ) -> Flight | Refusal:
         """Search, compare with the newest state, hold the seats. ``lock`` must be held.
 
+        ``asked``: when kube-scheduler asked the question that ``offered`` is of, monotonic.
         ``before`` is the gang's plan that the new one takes the place of.
         """
         for attempt in range(COMPARISONS):
@@ -119,7 +122,7 @@ class PlanningTurns:
                 return self._refuse(waits, version, verb, 0.0)
             began = self._clocks.monotonic()
             struck = self._struck(gang, snapshot, masks)
-            lists = self._evidence.not_older(offered)
+            lists = self._evidence.not_older(offered, asked)
             answer = await self.search(gang, snapshot, struck, lists)
             seconds = self._clocks.monotonic() - began
             if isinstance(answer, Plan):
