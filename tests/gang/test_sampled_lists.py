@@ -37,6 +37,7 @@ async def rig(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
     monkeypatch.setattr(requeuing, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(refused_seats, "MISSED_SECONDS", 0.0)
     monkeypatch.setattr(refused_seats, "ATTEMPT_SECONDS", 0.0)
+    monkeypatch.setattr(refused_seats, "TURNED_SECONDS", 0.0)
     monkeypatch.setattr(Rig.until, "__defaults__", ("condition", 10.0))
     async with Rig(replace(FAST, seats=SeatSettings(bind_seconds=30.0))) as made:
         await made.classes(low=1, high=1000)
