@@ -11,13 +11,26 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.act import driver
+from extender.gang.act.unit import beside
 from extender.gang.plan.validity import whole_again
 from extender.gang.tell.flight_state import FlightState
 from extender.model.gang import UNIT_ALL, Gang
+from extender.model.plan import Plan, Proof
 from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
 from tests.gang.rig import FAST, HIGH, PODS, REAL_DELETE, Rig, full_cluster
 from tests.gang.world import gang_key, pod
+
+PLAN = Plan(
+    gang=gang_key("g"),
+    priority=9,
+    seats=(),
+    victims=(),
+    waits_for=(),
+    costs=(),
+    proof=Proof.OPTIMAL,
+    generation=1,
+)
 
 
 async def _begun_in_part(rig: Rig, status: int) -> None:
@@ -80,6 +93,38 @@ async def test_who_evicts_it_anew_evicts_all_of_it(
         "nobody has to go, and the request that was lost is remembered",
     )
     assert not evictions.broken()
+
+
+async def test_who_evicts_it_anew_at_once_evicts_all_of_it(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its old member had to go until the next try for it; the new plan's end left the other."""
+    pause = asyncio.Event()
+
+    async def long(seconds: float) -> None:
+        await pause.wait()
+
+    await full_cluster(rig)
+    evictions = rig.coordinator.flights.evictions
+    await _begun_in_part(rig, 403)
+    await rig.until(lambda: bool(evictions.broken()), "it is refused")
+    monkeypatch.setattr(evictions._evictor, "_sleep", long)
+    for name in HIGH:
+        await rig.remove(name)
+    await rig.until(lambda: not rig.coordinator.book, "the plan is over")
+    (unit,) = evictions.unfinished()
+    await rig.until(lambda: not evictions.owes("pod-group:default/low"), "it is not tried now")
+    assert unit.must_go
+    await rig.pod("low-2", cls="low", group="low", on="n0")
+    await rig.until(lambda: rig.cache.pod_named("default", "low-2") is not None, "it is whole")
+    (old,) = unit.victims.values()
+    both = [old, beside(old, rig.cached("low-2"))]
+    plan = replace(PLAN, gang=gang_key("other"), priority=100, victims=tuple(both))
+    anew = evictions.begin(plan, "other", both, frozenset(), "preempted")
+    assert not anew.must_go
+    evictions.release("other")
+    assert not evictions.of_plan("other")
+    pause.set()
 
 
 async def test_who_is_protected_after_an_unclear_answer_is_not_counted_as_going(

@@ -44,7 +44,6 @@ class Evictions:
         self._check = check
         self._now = monotonic
         self._spawn = spawn
-        self._dispatch = Dispatch(evictor.concurrency, spawn, self._wanted, self._drive)
         self._listener = listener
         self._units: dict[str, dict[str, EvictionUnit]] = {}
         """Plan id -> unit name -> unit."""
@@ -65,8 +64,10 @@ class Evictions:
             self._touch,
             self._spared,
             self._let_go,
-            self._dispatch.rest,
+            lambda pause: self._dispatch.rest(pause),
         )
+        driver = self._driver
+        self._dispatch = Dispatch(evictor.concurrency, spawn, driver.wanted, driver.drive)
 
     # -- reading --------------------------------------------------------------------------
 
@@ -165,6 +166,9 @@ class Evictions:
             touched_at=self._now() if touched else 0.0,
             doubtful_until=self._now() + WATCH_SECONDS if doubtful else 0.0,
         )
+        for each in [u for u in self._by_name.get(unit.name, ()) if u.released]:
+            for victim in list(each.victims.values()):
+                self._spared(each, victim)  # where the gang is whole again, all of it goes anew
         same = self._by_name.setdefault(unit.name, [])
         unit.must_go.update(uid for each in same for uid in each.must_go if uid in left)
         unit.touched_at = max(each.touched_at for each in (unit, *same))
@@ -354,12 +358,6 @@ class Evictions:
             each.must_go.clear()
             self._let_go(each)
         return True
-
-    def _wanted(self, unit: EvictionUnit, victim: Victim) -> bool:
-        return self._driver.wanted(unit, victim)
-
-    async def _drive(self, unit: EvictionUnit, victim: Victim) -> None:
-        await self._driver.drive(unit, victim)
 
     def _let_go(self, unit: EvictionUnit) -> None:
         """Let go of whoever need not go in a released unit, once nobody may still go."""
