@@ -73,11 +73,14 @@ class PlanProvider(Protocol):
     def crowded(self, flight: Flight) -> bool:
         """Whether pods that were offered a seat's node may be in the way of the seats."""
 
-    def starts_with(self, flight: Flight, pod: Pod) -> bool:
+    def starts_with(self, flight: Flight, pod: Pod, *, alone: bool) -> bool:
         """Return whether the gang's start may begin with this member, who is offered its seat."""
 
-    def turned_away(self, flight: Flight, pod: Pod) -> None:
-        """Note that a member is kept off its seat for a reason of ours."""
+    def turned_away(self, flight: Flight, pod: Pod, *, alone: bool) -> None:
+        """Note that a member is kept off its seat for a reason of ours.
+
+        ``alone``: it was asked about its nominated seat alone.
+        """
 
     def seat_given(self, flight: Flight, pod: Pod) -> bool:
         """Note that the member is told its seat; False when it must not be any more."""

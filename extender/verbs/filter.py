@@ -81,16 +81,16 @@ class Filter:
             return hold_back(
                 names, f"{flight.key}: its quorum is being seated, this member has no seat yet"
             )
-        asking = self._context.asking
+        asking, alone = self._context.asking, _nominated_only(names, pod, told)
         if flight.state is not FlightState.OPEN:
-            asking.turned_away(flight, pod)
+            asking.turned_away(flight, pod, alone=alone)
             return hold_back(names, f"{flight.key}: seat on {seat}, {_waits_for(flight)}")
-        if seat in names and not asking.starts_with(flight, pod):
+        if seat in names and not asking.starts_with(flight, pod, alone=alone):
             return hold_back(
                 names, f"{flight.key}: seat on {seat}, another member is not offered its own"
             )
         if not flight.binding and asking.crowded(flight):
-            asking.turned_away(flight, pod)
+            asking.turned_away(flight, pod, alone=alone)
             return hold_back(
                 names, f"{flight.key}: seat on {seat}, a more urgent pod may be on its way there"
             )
@@ -98,7 +98,7 @@ class Filter:
             # Members may be gone, or nodes, and nobody sits yet.
             stale = asking.stale()
             if stale is not None:
-                self._context.book.not_coming(flight, [pod.uid])
+                asking.turned_away(flight, pod, alone=alone)
                 return FilterResult(node_names=[], error=cut(f"{flight.key}: {stale}"))
         if seat in names:
             if not asking.seat_given(flight, pod):
@@ -107,7 +107,7 @@ class Filter:
             refused = hold_back(others, f"{flight.key}: its seat is on {seat}")
             return replace(refused, node_names=[seat], seat_of=str(flight.key))
         # The request tells what the attempt was made with: a nominated seat has just been tried.
-        if not _nominated_only(names, pod, told):
+        if not alone:
             if told.nominated == seat or self._complete(names):
                 asking.seat_not_offered(flight, pod, frozenset(names))
                 swapped = flight.seats.get(pod.uid)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import cast
 
@@ -14,7 +14,12 @@ from extender.gang.act import refused_seats, requeuing
 from extender.gang.act.book import Book, Flight
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.notifier import WAKE_ANNOTATION
-from extender.gang.act.refused_seats import MOST_UNHEARD, RefusedSeats
+from extender.gang.act.refused_seats import (
+    MISSED_SECONDS,
+    MOST_PUT_OFFS,
+    MOST_UNHEARD,
+    RefusedSeats,
+)
 from extender.gang.act.requeuing import Requeuing
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState
@@ -186,43 +191,110 @@ async def test_a_start_is_put_off_for_a_while_only(
     assert flight.missed.keys() == {rig.cached("high-0").uid}
 
 
-async def test_who_is_put_off_again_and_again_is_not_taken_for_one_nobody_asks_about(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+class Seats:
+    """Refused seats of a gang of two, on a clock of their own; nobody is really called."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.called: list[str] = []
+        self.changed: list[str] = []
+        self.ends: list[Callable[[], None]] = []
+        """What is to be done when a put-off ends."""
+        self.one, self.other = pod("one"), pod("other")
+        self.flight = Flight(
+            plan=PLAN,
+            pods={each.uid: each for each in (self.one, self.other)},
+            seats={self.one.uid: "n1", self.other.uid: "n2"},
+            state=FlightState.OPEN,
+            since=0.0,
+        )
+        book = Book()
+        book.open_flight(self.flight, ())
+        calls = SimpleNamespace(
+            needs_nominations=lambda: True,
+            again=lambda flight, uid: None,
+            after=lambda flight, seconds, work: self.ends.append(work),
+            now=lambda flight, uids: self.called.extend(uids),
+        )
+        self.refused = RefusedSeats(
+            book,
+            lambda: self.now,
+            Evidence(lambda: self.now),
+            cast(Requeuing, calls),
+            lambda flight, why, masks: self.changed.append(why),
+            lambda flight, pod: None,
+        )
+
+    def starts(self) -> bool:
+        """Whether the start may begin with the one."""
+        return self.refused.starts_with(self.flight, self.one, alone=True)
+
+    def misses(self, *others: str) -> None:
+        """The other is not offered its seat: a list has only ``others``; none: it is to preempt."""
+        self.refused.seat_not_offered(self.flight, self.other, frozenset(others))
+
+
+def test_who_is_put_off_again_and_again_is_not_taken_for_one_nobody_asks_about() -> None:
     """Among more than a hundred nodes each such answer clears its nomination."""
-    calls = SimpleNamespace(
-        needs_nominations=lambda: True,
-        again=lambda flight, uid: None,
-        after=lambda flight, seconds, work: None,
-        now=lambda flight, uids: None,
-    )
-    one, other = pod("one"), pod("other")
-    flight = Flight(
-        plan=PLAN,
-        pods={one.uid: one, other.uid: other},
-        seats={one.uid: "n1", other.uid: "n2"},
-        state=FlightState.OPEN,
-        since=-100.0,
-    )
-    book = Book()
-    book.open_flight(flight, ())
-    changed: list[str] = []
-    seats = RefusedSeats(
-        book,
-        lambda: 0.0,
-        Evidence(lambda: 0.0),
-        cast(Requeuing, calls),
-        lambda flight, why, masks: changed.append(why),
-        lambda flight, pod: None,
-    )
-    flight.missed[other.uid] = 0.0
+    seats = Seats()
+    seats.misses("n9")
+    cleared = (replace(seats.one, nominated="n1"), seats.one)
     for _ in range(2 * MOST_UNHEARD):
-        assert not seats.starts_with(flight, one)
-        seats.observe(replace(one, nominated="n1"), one)
-    assert not changed
+        assert not seats.starts()
+        seats.refused.observe(*cleared)
+    assert not seats.changed
     for _ in range(2 * MOST_UNHEARD):
-        seats.observe(replace(one, nominated="n1"), one)
-    assert changed
+        seats.refused.observe(*cleared)
+    assert seats.changed
+
+
+def test_the_end_of_a_put_off_calls_those_who_were_waited_for_too() -> None:
+    """Nobody holds a seat for refused that is not offered only because its member is not tried."""
+    seats = Seats()
+    seats.misses("n9")
+    assert not seats.starts()
+    seats.now += MISSED_SECONDS
+    (end,) = seats.ends
+    end()
+    assert set(seats.called) == {seats.one.uid, seats.other.uid}
+    assert seats.starts()
+    seats.refused.look(seats.flight)
+    assert not seats.changed, "it was called a moment ago"
+    seats.now += MISSED_SECONDS
+    seats.refused.look(seats.flight)
+    assert seats.changed
+
+
+@pytest.mark.parametrize(
+    ("alone", "others", "missed"),
+    [
+        (True, ("n9",), False),  # a list follows the nominated seat
+        (True, (), False),
+        (False, (), False),
+        (False, ("n9",), True),  # a list follows a list: another attempt
+    ],
+)
+def test_what_is_the_rest_of_an_attempt(
+    *, alone: bool, others: tuple[str, ...], missed: bool
+) -> None:
+    """kube-scheduler may try a pod anew at any moment (SchedulerPopFromBackoffQ)."""
+    seats = Seats()
+    seats.refused.turned_away(seats.flight, seats.other, alone=alone)
+    seats.misses(*others)
+    assert bool(seats.flight.missed) is missed
+    if others:
+        seats.misses(*others)
+        assert seats.flight.missed, "one list belongs to it, and no more"
+
+
+def test_a_start_is_put_off_some_times_and_no_more() -> None:
+    """A miss that was over soon is no reason to begin without a node that is gone later."""
+    seats = Seats()
+    for number in range(MOST_PUT_OFFS + 1):
+        seats.now += 10.0
+        seats.misses("n9")
+        assert seats.starts() is (number == MOST_PUT_OFFS)
+        assert seats.refused.starts_with(seats.flight, seats.other, alone=False)
 
 
 async def test_members_are_seated_among_more_nodes_than_a_list_has(

@@ -189,8 +189,8 @@ def _waits_under_the_lock() -> list[tuple[Any, str, Any]]:
     """The record is written while the planner's lock is held, and deadlines wait for it."""
     plan = PlanningTurns.plan
 
-    async def holding(self: Any, *args: Any) -> Any:
-        answer = await plan(self, *args)
+    async def holding(self: Any, *args: Any, **named: Any) -> Any:
+        answer = await plan(self, *args, **named)
         if isinstance(answer, Flight):
             await answer.acting.wait()
         return answer

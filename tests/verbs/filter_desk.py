@@ -80,7 +80,7 @@ class Desk:
     def _say(self, *words: Any) -> None:
         self.said.append(words)
 
-    def _starts_with(self, flight: Any, pod: Pod) -> bool:
+    def _starts_with(self, flight: Any, pod: Pod, *, alone: bool) -> bool:
         return self.starts
 
     async def _asked(self, told: Pod) -> Pod:
@@ -120,7 +120,7 @@ class Desk:
                 stale=lambda: self.behind,
                 starts_with=self._starts_with,
                 seat_given=self._given,
-                turned_away=lambda flight, pod: say("turned away", pod.uid),
+                turned_away=lambda flight, pod, alone: say("turned away", pod.uid),
                 seat_not_tried=lambda flight, pod: say("not tried"),
                 seat_not_offered=self._not_offered,
             ),

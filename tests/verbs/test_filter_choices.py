@@ -275,7 +275,7 @@ async def test_a_start_is_not_begun_on_an_old_picture(
     desk.behind = "a watch is down"
     desk.said.clear()
     answer = await desk(MEMBER, "n0")
-    assert (("not coming", MEMBER.uid) in desk.said) is not given
+    assert (("turned away", MEMBER.uid) in desk.said) is not given
     assert answer.node_names == (["n0"] if given else [])
     assert answer.error == ("" if given else f"{KEY}: a watch is down")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -38,6 +39,15 @@ class Tries(Struct):
     """It will be called again in a moment."""
 
 
+class TurnedAway(NamedTuple):
+    """What we have kept a member off its seat with (refused_seats.py)."""
+
+    at: float
+    """Monotonic time."""
+    alone: bool
+    """The question was about its nominated seat alone: one about a list may follow."""
+
+
 class Flight(Struct, kw_only=True):
     """A plan in flight. Mutable; owned by the coordinator."""
 
@@ -63,12 +73,14 @@ class Flight(Struct, kw_only=True):
     """Monotonic time after which the seats go back."""
     missed: dict[str, float] = field(default_factory=dict)
     """Member uid -> since when kube-scheduler does not offer its seat."""
-    turned_away: dict[str, float] = field(default_factory=dict)
-    """Member uid -> monotonic time at which we kept it off its seat: see refused_seats.py."""
+    turned_away: dict[str, TurnedAway] = field(default_factory=dict)
+    """Member uid -> when we kept it off its seat."""
     put_off: set[str] = field(default_factory=set)
     """Members that wait until the others are offered their seats, too."""
     put_off_until: float = 0.0
-    """Monotonic time until which its start is put off for that, at most; 0: it never was."""
+    """Monotonic time until which its start is put off for that, at most; 0: it is not."""
+    put_offs: int = 0
+    """How often it was put off."""
     tries: dict[str, Tries] = field(default_factory=dict)
     """Member uid -> what has come of its open seat."""
     answered: set[str] = field(default_factory=set)

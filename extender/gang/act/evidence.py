@@ -9,6 +9,7 @@ it has refused a seat does not count for a while, whatever the member needs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import takewhile
 from math import inf
 
 from cachetools import TTLCache
@@ -39,10 +40,8 @@ class Evidence:
         )
         """Kinds of pods, with the node that was refused them as a seat."""
         self._refusals = 0
-        self._emptied: TTLCache[str, float] = TTLCache(
-            maxsize=MAX_REFUSED, ttl=EMPTIED_SECONDS, timer=monotonic
-        )
-        """Nodes that a pod has left lately, and when."""
+        self._emptied: dict[str, float] = {}
+        """Nodes that a pod has left lately, and when, the latest last."""
         self._now = monotonic
         self.asked_at = -inf
         """Monotonic time at which kube-scheduler asked about a pod last."""
@@ -59,7 +58,11 @@ class Evidence:
 
     def emptied(self, node: str) -> None:
         """Note that a pod has left the node: a list that it is not in may be older."""
-        self._emptied[node] = self._now()
+        now = self._now()
+        self._emptied.pop(node, None)
+        self._emptied[node] = now
+        while now - self._emptied[first := next(iter(self._emptied))] > EMPTIED_SECONDS:
+            del self._emptied[first]
 
     def not_older(self, lists: Masks | None, asked: float) -> Masks | None:
         """Return lists by member uid, with the nodes they may lack for being older than a room.
@@ -71,7 +74,8 @@ class Evidence:
         if not lists:
             return lists
         since = asked - LIST_SECONDS
-        emptied = frozenset(name for name, at in self._emptied.items() if at > since)
+        latest = takewhile(lambda each: each[1] > since, reversed(self._emptied.items()))
+        emptied = frozenset(name for name, _ in latest)
         return {uid: names | emptied for uid, names in lists.items()}
 
     def unseen(self, gang: Gang) -> Pod | None:

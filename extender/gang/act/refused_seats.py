@@ -14,9 +14,8 @@ A list of some of the nodes says nothing about the others, and the member is nom
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 
-from extender.gang.act.book import Book, Flight, Tries
+from extender.gang.act.book import Book, Flight, Tries, TurnedAway
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.requeuing import Requeuing
 from extender.gang.plan.question import Masks
@@ -27,8 +26,10 @@ MISSED_SECONDS = 3.0
 """A seat that kube-scheduler does not offer for this long is changed: its own cache
 may be behind ours by a moment, but not by seconds."""
 TURNED_SECONDS = 0.9
-"""What is asked again this soon after we kept a member off its seat is the rest of that attempt,
-and says nothing about the seat: kube-scheduler backs off for a second at least."""
+"""A list after its nominated seat, and preempt, that come this soon after we kept a member off its
+seat are the rest of that attempt, and say nothing about the seat."""
+MOST_PUT_OFFS = 3
+"""How often a start is put off, for MISSED_SECONDS each time at most."""
 MOST_GIVEN = 3
 """How often a member is given one seat and comes back without a node."""
 ATTEMPT_SECONDS = 0.5
@@ -62,13 +63,16 @@ class RefusedSeats:
         self._change = change
         self._given = given
 
-    def turned_away(self, flight: Flight, pod: Pod) -> None:
-        """Note that we keep a member off its seat, for a reason of our own."""
-        flight.turned_away[pod.uid] = self._now()
+    def turned_away(self, flight: Flight, pod: Pod, *, alone: bool) -> None:
+        """Note that we keep a member off its seat, for a reason of our own.
+
+        ``alone``: the question was about its nominated seat alone.
+        """
+        flight.turned_away[pod.uid] = TurnedAway(self._now(), alone)
         flight.tries.setdefault(pod.uid, Tries()).unheard = 0
         self._book.not_coming(flight, [pod.uid])  # it was given it before, perhaps, and is back
 
-    def starts_with(self, flight: Flight, pod: Pod) -> bool:
+    def starts_with(self, flight: Flight, pod: Pod, *, alone: bool) -> bool:
         """Note that a member is offered its seat; whether the gang's start may begin with it.
 
         Not while kube-scheduler does not offer another member its own, but for a while: it may
@@ -76,24 +80,28 @@ class RefusedSeats:
         """
         missed = flight.missed.pop(pod.uid, None) is not None
         if flight.missed and not flight.begun_without(pod.uid) and self._puts_off(flight):
-            self.turned_away(flight, pod)
+            self.turned_away(flight, pod, alone=alone)
             flight.put_off.add(pod.uid)
             return False
         if missed and not flight.missed:
             self._let_in(flight)
+            if flight.put_offs < MOST_PUT_OFFS:
+                flight.put_off_until = 0.0
         return True
 
     def _puts_off(self, flight: Flight) -> bool:
-        """Whether a start that lacks an offer still waits; once in a plan, so it is bounded."""
+        """Whether a start that lacks an offer still waits."""
         if not flight.put_off_until:
+            flight.put_offs += 1
             flight.put_off_until = self._now() + MISSED_SECONDS
             self._calls.after(flight, MISSED_SECONDS, lambda: self._let_in(flight))
         return self._now() < flight.put_off_until
 
     def _let_in(self, flight: Flight) -> None:
-        """Have those tried again that were put off."""
+        """Have those tried again that were put off, and whom they waited for."""
         if flight.put_off:
-            self._calls.now(flight, sorted(flight.put_off & flight.seats.keys()))
+            waiting = flight.put_off | flight.missed.keys()
+            self._calls.now(flight, sorted(waiting & flight.seats.keys()))
             flight.put_off.clear()
 
     def seat_given(self, flight: Flight, pod: Pod) -> bool:
@@ -132,7 +140,7 @@ class RefusedSeats:
         """
         if flight.state is not FlightState.OPEN:
             return
-        if self._now() - flight.turned_away.get(pod.uid, -inf) < TURNED_SECONDS:
+        if self._is_rest_of_attempt(flight, pod, others):
             self.seat_not_tried(flight, pod)
             return
         self._book.not_coming(flight, [pod.uid])
@@ -152,12 +160,24 @@ class RefusedSeats:
         if not self._look(flight, pod):
             self._calls.again(flight, pod.uid)
 
+    def _is_rest_of_attempt(self, flight: Flight, pod: Pod, others: frozenset[str]) -> bool:
+        """Whether a question comes after our own refusal. A list after a list is a new attempt:
+        kube-scheduler may pop a pod before its back-off is over (SchedulerPopFromBackoffQ)."""
+        turned = flight.turned_away.get(pod.uid)
+        if turned is None or self._now() - turned.at >= TURNED_SECONDS:
+            return False
+        if others:
+            flight.turned_away[pod.uid] = TurnedAway(turned.at, alone=False)
+        return turned.alone or not others
+
     def look(self, flight: Flight) -> None:
         """Change the seat of a member that was refused it and has not asked again.
 
         With others assumed on their seats kube-scheduler may have no node left on which it would
         ask about that member, while they wait for it.
         """
+        if self._now() - flight.put_off_until < MISSED_SECONDS:
+            return  # those who waited with it are on their way only now
         for uid in [uid for uid in flight.missed if uid in flight.seats]:
             if flight.state is FlightState.OPEN and uid in flight.missed:
                 self._look(flight, flight.pods[uid])
