@@ -99,8 +99,10 @@ def test_a_list_has_the_nodes_that_a_pod_has_left_since_it_was_made() -> None:
     lists = {"uid-a": frozenset({"n0"})}
     assert evidence.not_older(lists, now) == lists
     evidence.emptied("n1")
-    assert evidence.not_older(lists, now) == {"uid-a": {"n0", "n1"}}
+    assert evidence.not_older(lists, now) == {"uid-a": frozenset({"n0", "n1"})}
     assert evidence.not_older(None, now) is None
     now += 5.0
-    assert evidence.not_older(lists, 100.0) == {"uid-a": {"n0", "n1"}}, "it waited for its turn"
+    assert evidence.not_older(lists, 100.0) == {"uid-a": frozenset({"n0", "n1"})}, (
+        "it waited for its turn"
+    )
     assert evidence.not_older(lists, 100.0 + LIST_SECONDS) == lists
