@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -39,7 +38,7 @@ class Tries(Struct):
     """It will be called again in a moment."""
 
 
-class TurnedAway(NamedTuple):
+class TurnedAway(Struct, frozen=True, kw_only=True):
     """What we have kept a member off its seat with (refused_seats.py)."""
 
     at: float

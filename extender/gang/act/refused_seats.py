@@ -68,7 +68,7 @@ class RefusedSeats:
 
         ``alone``: the question was about its nominated seat alone.
         """
-        flight.turned_away[pod.uid] = TurnedAway(self._now(), alone)
+        flight.turned_away[pod.uid] = TurnedAway(at=self._now(), alone=alone)
         flight.tries.setdefault(pod.uid, Tries()).unheard = 0
         self._book.not_coming(flight, [pod.uid])  # it was given it before, perhaps, and is back
 
@@ -167,7 +167,7 @@ class RefusedSeats:
         if turned is None or self._now() - turned.at >= TURNED_SECONDS:
             return False
         if others:
-            flight.turned_away[pod.uid] = TurnedAway(turned.at, alone=False)
+            flight.turned_away[pod.uid] = TurnedAway(at=turned.at, alone=False)
         return turned.alone or not others
 
     def look(self, flight: Flight) -> None:
