@@ -23,21 +23,10 @@ from extender.gang.act.refused_seats import (
 from extender.gang.act.requeuing import Requeuing
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState
-from extender.model.plan import Plan, Proof
 from tests.gang.rig import PODS, Rig, held_back, let_go
-from tests.gang.world import gang_key, pod
+from tests.gang.world import bare_plan, gang_key, pod
 
 NODES = ("n0", "n1", "n2")
-PLAN = Plan(
-    gang=gang_key("g"),
-    priority=9,
-    seats=(),
-    victims=(),
-    waits_for=(),
-    costs=(),
-    proof=Proof.OPTIMAL,
-    generation=1,
-)
 
 
 @pytest.fixture
@@ -64,6 +53,11 @@ async def woken(rig: Rig, name: str) -> bool:
     return WAKE_ANNOTATION in (pod["metadata"].get("annotations") or {})
 
 
+async def until_woken(rig: Rig, name: str) -> None:
+    while not await woken(rig, name):
+        await asyncio.sleep(0.01)
+
+
 async def test_a_start_begins_when_all_are_offered_their_seats(rig: Rig) -> None:
     """A node was gone, which kube-scheduler knew and we did not yet; two of three sat (230732)."""
     flight, seats = await opened(rig)
@@ -77,8 +71,7 @@ async def test_a_start_begins_when_all_are_offered_their_seats(rig: Rig) -> None
     assert not flight.binding
     assert not await woken(rig, "high-1")
     assert (await rig.filter("high-0", *NODES)).node_names == [seats["high-0"]]
-    while not await woken(rig, "high-1"):
-        await asyncio.sleep(0.01)
+    await until_woken(rig, "high-1")
     assert not await woken(rig, "high-2"), "it has not asked"
     for name in ("high-1", "high-2"):
         assert (await rig.filter(name, *NODES)).node_names == [seats[name]]
@@ -93,8 +86,7 @@ async def test_the_last_that_was_not_offered_its_seat_lets_the_others_in(rig: Ri
         assert (await rig.filter(name, *NODES)).node_names == []
     assert (await rig.filter("high-1", *NODES)).node_names == [seats["high-1"]]
     for name in ("high-0", "high-2"):
-        while not await woken(rig, name):
-            await asyncio.sleep(0.01)
+        await until_woken(rig, name)
         assert (await rig.filter(name, *NODES)).node_names == [seats[name]]
 
 
@@ -122,8 +114,7 @@ async def test_who_was_held_back_may_sit_once_two_have_swapped(rig: Rig) -> None
     assert (await rig.filter("high-2", *NODES)).node_names == []
     swapped = await rig.filter("high-1", seats["high-0"])
     assert swapped.node_names == [seats["high-0"]]
-    while not await woken(rig, "high-2"):
-        await asyncio.sleep(0.01)
+    await until_woken(rig, "high-2")
     assert (await rig.filter("high-2", *NODES)).node_names == [seats["high-2"]]
 
 
@@ -133,8 +124,7 @@ async def test_a_start_is_not_begun_by_a_swap_while_a_third_is_missed(rig: Rig) 
     assert (await rig.filter("high-0", seats["high-1"])).node_names == []
     assert (await rig.filter("high-1", seats["high-0"])).node_names == [], "they have swapped"
     assert (await rig.filter("high-2", *NODES)).node_names == [seats["high-2"]]
-    while not await woken(rig, "high-1"):
-        await asyncio.sleep(0.01)
+    await until_woken(rig, "high-1")
     assert (await rig.filter("high-1", *NODES)).node_names == [seats["high-0"]]
 
 
@@ -184,8 +174,7 @@ async def test_a_start_is_put_off_for_a_while_only(
     flight, seats = await opened(rig)
     assert (await rig.filter("high-0", seats["high-2"])).node_names == []
     assert (await rig.filter("high-1", *NODES)).node_names == []
-    while not await woken(rig, "high-1"):
-        await asyncio.sleep(0.01)
+    await until_woken(rig, "high-1")
     for name in ("high-1", "high-2"):
         assert (await rig.filter(name, *NODES)).node_names == [seats[name]]
     assert flight.missed.keys() == {rig.cached("high-0").uid}
@@ -202,7 +191,7 @@ class Seats:
         """What is to be done when a put-off ends."""
         self.one, self.other = pod("one"), pod("other")
         self.flight = Flight(
-            plan=PLAN,
+            plan=bare_plan(gang_key("g")),
             pods={each.uid: each for each in (self.one, self.other)},
             seats={self.one.uid: "n1", self.other.uid: "n2"},
             state=FlightState.OPEN,

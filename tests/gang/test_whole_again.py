@@ -15,22 +15,10 @@ from extender.gang.act.unit import beside
 from extender.gang.plan.validity import whole_again
 from extender.gang.tell.flight_state import FlightState
 from extender.model.gang import UNIT_ALL, Gang
-from extender.model.plan import Plan, Proof
 from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
 from tests.gang.rig import FAST, HIGH, PODS, REAL_DELETE, Rig, full_cluster
-from tests.gang.world import gang_key, pod
-
-PLAN = Plan(
-    gang=gang_key("g"),
-    priority=9,
-    seats=(),
-    victims=(),
-    waits_for=(),
-    costs=(),
-    proof=Proof.OPTIMAL,
-    generation=1,
-)
+from tests.gang.world import bare_plan, gang_key, pod
 
 
 async def _begun_in_part(rig: Rig, status: int) -> None:
@@ -119,7 +107,7 @@ async def test_who_evicts_it_anew_at_once_evicts_all_of_it(
     await rig.until(lambda: rig.cache.pod_named("default", "low-2") is not None, "it is whole")
     (old,) = unit.victims.values()
     both = [old, beside(old, rig.cached("low-2"))]
-    plan = replace(PLAN, gang=gang_key("other"), priority=100, victims=tuple(both))
+    plan = replace(bare_plan(gang_key("other"), both), priority=100)
     anew = evictions.begin(plan, "other", both, frozenset(), "preempted")
     assert not anew.must_go
     evictions.release("other")
@@ -167,17 +155,22 @@ async def test_a_plan_in_flight_is_searched_for_anew() -> None:
         assert await rig.names() == {"low-1", "low-2", *HIGH}
 
 
+async def _another_waits(rig: Rig) -> None:
+    """low-2 is made, has nodes with room, and is held back for the rest of its gang."""
+    await rig.nodes(2, first=2)
+    await rig.pod("low-2", cls="low", group="low")
+    await rig.until(lambda: rig.cache.pod_named("default", "low-2") is not None, "it is there")
+    answer = await rig.filter("low-2", "n2", "n3")
+    assert not answer.node_names
+    assert "the rest still has to" in answer.failed_and_unresolvable["n2"]
+
+
 async def test_who_takes_the_place_of_some_waits_until_the_others_are_gone() -> None:
     """A member that must still go was counted as running: then it went, and half a gang ran."""
     async with _patient() as rig:
         await full_cluster(rig)
         await _begun_in_part(rig, 429)
-        await rig.nodes(2, first=2)
-        await rig.pod("low-2", cls="low", group="low")
-        await rig.until(lambda: rig.cache.pod_named("default", "low-2") is not None, "it is there")
-        answer = await rig.filter("low-2", "n2", "n3")
-        assert not answer.node_names
-        assert "the rest still has to" in answer.failed_and_unresolvable["n2"]
+        await _another_waits(rig)
         rig.server.faults.clear()
         await rig.until(lambda: rig.cache.pod_named("default", "low-1") is None, "low-1 is gone")
         await rig.pod("low-3", cls="low", group="low")
@@ -219,12 +212,7 @@ async def test_who_takes_the_place_of_some_waits_until_no_request_can_arrive(
         await rig.until(lambda: refused.hits > 1, "it is refused for good")
         for name in HIGH:
             await rig.remove(name)
-        await rig.nodes(2, first=2)
-        await rig.pod("low-2", cls="low", group="low")
-        await rig.until(lambda: rig.cache.pod_named("default", "low-2") is not None, "it is there")
-        answer = await rig.filter("low-2", "n2", "n3")
-        assert not answer.node_names
-        assert "the rest still has to" in answer.failed_and_unresolvable["n2"]
+        await _another_waits(rig)
         monkeypatch.setattr(unit, "doubtful_until", time.monotonic())
         deadline = time.monotonic() + rig.patience
         while not (await rig.filter("low-2", "n2", "n3")).node_names:

@@ -17,7 +17,7 @@ from extender.model.objects import (
     Pod,
     PodShape,
 )
-from extender.model.plan import Plan, Refusal
+from extender.model.plan import Plan, Proof, Refusal, Victim
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 
@@ -123,6 +123,20 @@ def snapshot(
 def gang_key(name: str, namespace: str = "default") -> GangKey:
     """The key of a core PodGroup's gang."""
     return GangKey("pod-group", namespace, name)
+
+
+def bare_plan(gang: GangKey, victims: Iterable[Victim] = ()) -> Plan:
+    """A plan of priority 9 that says nothing more."""
+    return Plan(
+        gang=gang,
+        priority=9,
+        seats=(),
+        victims=tuple(victims),
+        waits_for=(),
+        costs=(),
+        proof=Proof.OPTIMAL,
+        generation=1,
+    )
 
 
 def plan_for(state: Snapshot, name: str, settings: Settings | None = None) -> Plan | Refusal:

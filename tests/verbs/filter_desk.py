@@ -10,12 +10,12 @@ from extender.gang.tell.flight_state import FlightState
 from extender.model.errors import NotReady, UnknownPod
 from extender.model.gang import Gang
 from extender.model.objects import Pod
-from extender.model.plan import Code, Plan, Proof, Refusal
+from extender.model.plan import Code, Refusal
 from extender.verbs.context import Context
 from extender.verbs.filter import Filter
 from extender.verbs.pod_lookup import PodLookup
 from extender.wire.filter_json import FilterArgs, FilterResult
-from tests.gang.world import gang_key, node, pod, snapshot
+from tests.gang.world import bare_plan, gang_key, node, pod, snapshot
 
 PLAIN = pod("p", priority=9)
 MEMBER = pod("m", priority=9, group="g")
@@ -29,18 +29,8 @@ MANY = tuple(f"n{i}" for i in range(1, 101))
 
 def flying(seat: str | None = "n0", state: FlightState = FlightState.OPEN) -> Flight:
     """A plan in flight without victims and seats taken."""
-    plan = Plan(
-        gang=KEY,
-        priority=9,
-        seats=(),
-        victims=(),
-        waits_for=(),
-        costs=(),
-        proof=Proof.OPTIMAL,
-        generation=1,
-    )
     seats = {} if seat is None else {MEMBER.uid: seat}
-    return Flight(plan=plan, pods={}, seats=seats, state=state, since=0.0)
+    return Flight(plan=bare_plan(KEY), pods={}, seats=seats, state=state, since=0.0)
 
 
 class Desk:
@@ -127,7 +117,6 @@ class Desk:
             "book": SimpleNamespace(
                 of_member=lambda uid: self.flight,
                 nodes=lambda: self.held,
-                not_coming=lambda flight, uids: say("not coming", *uids),
             ),
             "evidence": SimpleNamespace(accepts=lambda pod, names: say("accepts", *names)),
             "notices": SimpleNamespace(

@@ -14,14 +14,14 @@ from extender.gang.tell.flight_state import FlightState
 from extender.model.errors import NotReady
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE, Gang
 from extender.model.objects import Node, Pod
-from extender.model.plan import Code, Plan, Proof, Refusal
+from extender.model.plan import Code, Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.verbs.context import Context
 from extender.verbs.pod_lookup import PodLookup
 from extender.verbs.preempt import Preempt
 from extender.wire.preempt_json import NodeVictims, PreemptArgs
-from tests.gang.world import gang_key, node, pod, snapshot
+from tests.gang.world import bare_plan, gang_key, node, pod, snapshot
 
 NO = Refusal(gang=gang_key("p"), code=Code.INFEASIBLE, message="no")
 
@@ -184,16 +184,7 @@ def goes_whole(*pods: Pod, whole: bool = True) -> Gang:
 
 
 def plan_over(*victims: Pod) -> Plan:
-    return Plan(
-        gang=single_gang(SINGLE).key,
-        priority=9,
-        seats=(),
-        victims=tuple(as_victim(each, "", 30) for each in victims),
-        waits_for=(),
-        costs=(),
-        proof=Proof.OPTIMAL,
-        generation=1,
-    )
+    return bare_plan(single_gang(SINGLE).key, (as_victim(each, "", 30) for each in victims))
 
 
 def flying(plan: Plan) -> Flight:

@@ -323,7 +323,8 @@ class Evictions:
 
     def _join(self, unit: EvictionUnit, victim: Victim) -> None:
         unit = self._again(unit)
-        unit.victims[victim.uid], unit.fates[victim.uid] = victim, Fate.WAITING
+        unit.victims[victim.uid] = victim
+        unit.fates[victim.uid] = Fate.WAITING
         unit.must_go.add(victim.uid)
         unit.joined.add(victim.uid)
         unit.budgeted |= self._check.budgeted([victim], unit.priority)

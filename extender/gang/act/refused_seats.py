@@ -69,8 +69,12 @@ class RefusedSeats:
         ``alone``: the question was about its nominated seat alone.
         """
         flight.turned_away[pod.uid] = TurnedAway(at=self._now(), alone=alone)
+        self._asked(flight, pod)
+
+    def _asked(self, flight: Flight, pod: Pod) -> None:
+        """A member that has asked is on its way nowhere, and not one nobody asks about."""
+        self._book.not_coming(flight, [pod.uid])
         flight.tries.setdefault(pod.uid, Tries()).unheard = 0
-        self._book.not_coming(flight, [pod.uid])  # it was given it before, perhaps, and is back
 
     def starts_with(self, flight: Flight, pod: Pod, *, alone: bool) -> bool:
         """Note that a member is offered its seat; whether the gang's start may begin with it.
@@ -127,8 +131,7 @@ class RefusedSeats:
         """Note an attempt that says nothing about the member's seat: it was not made with it."""
         if flight.state is not FlightState.OPEN:
             return
-        self._book.not_coming(flight, [pod.uid])
-        flight.tries.setdefault(pod.uid, Tries()).unheard = 0
+        self._asked(flight, pod)
         self._calls.again(flight, pod.uid)
 
     def seat_not_offered(self, flight: Flight, pod: Pod, others: frozenset[str]) -> None:
@@ -143,8 +146,7 @@ class RefusedSeats:
         if self._is_rest_of_attempt(flight, pod, others):
             self.seat_not_tried(flight, pod)
             return
-        self._book.not_coming(flight, [pod.uid])
-        flight.tries.setdefault(pod.uid, Tries()).unheard = 0
+        self._asked(flight, pod)
         for other, node in flight.seats.items():
             twin = flight.pods[other]
             if other in flight.missed and node in others and _alike(twin, pod):
