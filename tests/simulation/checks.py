@@ -320,9 +320,9 @@ class Checks(Listener):
             self.broken("unrecorded", f"{name} is evicted and no plan record exists")
         if self._flights.owed(uid, rank, doubtful=sure):
             return  # docs/actuation.md: it goes with its unit, whatever has become of the plan
-        evicting = self._flights.evicting()
+        asking = self._flights.asking(uid)
         for plan in plans:
-            if id(plan) not in evicting:
+            if id(plan) not in asking:
                 continue  # it shares a unit with one that evicts, and has sent nothing yet
             if id(plan) not in self._judged and any(v.uid == uid for v in plan.victims):
                 self._judged.add(id(plan))

@@ -27,6 +27,8 @@ DOWN = (0.1, 6.0)
 """How long the process stays down."""
 WITHOUT_STORAGE = (2.0, 6.0)
 """For how many seconds a server that comes back lacks its storage."""
+FAILED_BIND = 15.0
+"""How many seconds a failed bind may cost: kube-scheduler's longest pause, and its own."""
 
 
 class Doings:
@@ -126,10 +128,11 @@ class Doings:
         """Nothing more happens: the extender comes back, what was held is let go."""
         self._over = True
         self._sim.cluster.lost.clear()
-        deletes = self._sim.script.settings.seats.rollback == "delete"
-        # One that fails may take all others along. Else one failed seven times in a row (251523).
-        together = self._sim.scheduler.bind_verb or deletes
-        self._sim.scheduler.most_fails = 0 if together else 2
+        seats = self._sim.script.settings.seats
+        # One that fails may take all others along. Else one failed seven times in a row (251523);
+        # after each kube-scheduler pauses ten seconds, however little time is left (396922).
+        together = self._sim.scheduler.bind_verb or seats.rollback == "delete"
+        self._sim.scheduler.most_fails = 0 if together else seats.bind_seconds // FAILED_BIND
         for work in list(self._sim.state.works.values()):
             self._sim.cluster.lift(work.name)
         if not self._sim.host.alive:

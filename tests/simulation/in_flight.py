@@ -8,6 +8,7 @@ from typing import Any
 
 from extender.gang.act.book import Flight
 from extender.gang.act.comparison import SPARING_REPLANS
+from extender.gang.act.unit import Fate
 from tests.simulation.host import Host
 from tests.simulation.replicas import Replicas
 
@@ -38,9 +39,20 @@ class PlansInFlight:
             for each in self.flights()
         )
 
-    def evicting(self) -> set[int]:
-        """Return the plans that have come to their evictions, by id."""
-        return {id(each.plan) for each in self.flights() if each.state.value == "evicting"}
+    def asking(self, uid: str) -> set[int]:
+        """Return the plans that evict and have asked for a pod, by id: others may name it too."""
+        coordinator = self._host().coordinator
+        if coordinator is None:
+            return set()
+        return {
+            id(each.plan)
+            for each in coordinator.book
+            if each.state.value == "evicting"
+            and any(
+                unit.fates.get(uid) is Fate.ASKED
+                for unit in coordinator.flights.evictions.of_plan(each.id)
+            )
+        }
 
     def beside(self, plan: Any) -> list[Any]:
         """Return the other plans that hold their seats."""
