@@ -77,7 +77,7 @@ class Filter:
         seat = flight.seats.get(pod.uid)
         if seat is None:
             # kube-scheduler tries it again when something changes: bindings are no such thing.
-            self._context.notices.held_back(pod)
+            self._context.notices.held_back.note(pod)
             return hold_back(
                 names, f"{flight.key}: its quorum is being seated, this member has no seat yet"
             )
@@ -136,7 +136,7 @@ class Filter:
         kept = [name for name in names if name not in refused] if refused else names
         self._offer(pod, kept)
         if refused:
-            self._context.notices.held_back(pod)
+            self._context.notices.held_back.note(pod)
             self._walk_on(pod, names, kept)
         return FilterResult(node_names=kept, failed_and_unresolvable=refused)
 
@@ -151,7 +151,7 @@ class Filter:
         if kept:
             samples.forget(pod.uid)
         elif samples.refused(pod.uid, names, len(self._context.cluster.snapshot().nodes)):
-            self._context.notices.wake(pod)
+            self._context.notices.held_back.wake([pod])
 
     def _unread(self, told: Pod, names: list[str]) -> FilterResult:
         """Answer about a pod of no gang that a watch which is down has not brought.

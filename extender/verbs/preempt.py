@@ -64,14 +64,26 @@ class Preempt:
             return NOTHING
         if context.samples.withheld(pod.uid):
             # It was refused as a member a moment ago, free nodes and all, and is treated alone now.
-            context.notices.wake(pod)
+            context.notices.held_back.wake([pod])
             return NOTHING
         if not context.acts_for(pod):
             return self._as_it_would(pod, args.candidates)
         if self._beyond_quorum(pod):
             # More than the quorum is placed only at no extra disruption.
             return NOTHING
-        return await self._single(pod, args.candidates)
+        result = await self._single(pod, args.candidates)
+        if not result.candidates and args.pod.nominated:
+            self._of_no_use(pod)
+        return result
+
+    def _of_no_use(self, pod: Pod) -> None:
+        """Clear the nomination that this attempt was made with, unless a plan holds its seat.
+
+        kube-scheduler clears it where it finds no candidate itself, and keeps it where we allow
+        none (docs/nominations.md). One that a life before has written is known by nothing else,
+        and keeps room from the less urgent.
+        """
+        self._context.notices.nominations.clear([pod])
 
     def _beyond_quorum(self, pod: Pod) -> bool:
         gang = self._context.gang_of(pod, self._context.cluster.snapshot())

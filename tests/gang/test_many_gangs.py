@@ -9,7 +9,7 @@ import asyncio
 
 import pytest
 
-from extender.gang.act import notices
+from extender.gang.act import held_back
 from extender.gang.act.last_check import KeptGangs
 from extender.gang.act.planning_rounds import CHUNK
 from extender.gang.plan.fair_turns import FairTurns, Turn
@@ -80,14 +80,14 @@ async def test_pods_that_seats_kept_waiting_are_woken_whoever_has_more_of_them(
 ) -> None:
     """The first 4,096 were, of whomever: a tenant with as many kept the others waiting until
     kube-scheduler tried them of itself."""
-    monkeypatch.setattr(notices, "MAX_HELD_BACK", 10)
+    monkeypatch.setattr(held_back, "MAX_HELD_BACK", 10)
     async with Rig(FAST) as rig:
-        told = rig.coordinator.notices
+        told = rig.coordinator.notices.held_back
         for number in range(20):
-            told.held_back(pod(f"p-{number}", namespace="tenant"))
+            told.note(pod(f"p-{number}", namespace="tenant"))
         for number in range(6):
-            told.held_back(pod(f"mine-{number}", namespace="honest"))
-        told.held_back(pod("mine-0", namespace="honest"))
-        kept = [each.name for each in told._held_back.values()]
+            told.note(pod(f"mine-{number}", namespace="honest"))
+        told.note(pod("mine-0", namespace="honest"))
+        kept = [each.name for each in told.pods()]
         mine = [f"mine-{i}" for i in (1, 2, 3, 4, 0)]  # who comes again is the newest
         assert kept == [*(f"p-{i}" for i in range(5, 10)), *mine]

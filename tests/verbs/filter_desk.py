@@ -120,7 +120,9 @@ class Desk:
             ),
             "evidence": SimpleNamespace(accepts=lambda pod, names: say("accepts", *names)),
             "notices": SimpleNamespace(
-                held_back=lambda pod: say("held back"), wake=lambda pod: say("wake")
+                held_back=SimpleNamespace(
+                    note=lambda pod: say("held back"), wake=lambda pods: say("wake")
+                )
             ),
             "offers": SimpleNamespace(
                 settled=lambda uid: say("settled", uid),

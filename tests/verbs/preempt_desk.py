@@ -111,7 +111,13 @@ class Desk:
             evidence=cast(
                 Any, SimpleNamespace(accepts=lambda pod, names: self.accepted.append(list(names)))
             ),
-            notices=cast(Any, SimpleNamespace(wake=lambda pod: say("wake"))),
+            notices=cast(
+                Any,
+                SimpleNamespace(
+                    held_back=SimpleNamespace(wake=lambda pods: say("wake")),
+                    nominations=SimpleNamespace(clear=lambda pods: say("cleared")),
+                ),
+            ),
             offers=cast(
                 Any, SimpleNamespace(note=lambda pod, names: say("offered", *sorted(names)))
             ),

@@ -138,8 +138,8 @@ class Lifetimes:
             # Nobody looks after a pod of no gang but kube-scheduler, and it tries one again when
             # something changes: its own preemption has been told to wait for this plan.
             for seat in held:
-                self._notices.held_back(flight.pods[seat.uid])
-        self._notices.wake_held_back()
+                self._notices.held_back.note(flight.pods[seat.uid])
+        self._notices.held_back.wake_all()
 
     def wanting(self, uid: str) -> list[Flight]:
         """Return the plans that want this pod gone."""

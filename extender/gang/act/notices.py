@@ -1,6 +1,6 @@
 """What pods, their owners and kube-scheduler are told in the course of a plan.
 
-Wake-ups and events; nominations have a file of their own. The seats do not rest on any of it
+Events; nominations and wake-ups have files of their own. The seats do not rest on any of it
 (they are held in the filter verb), so a failure is passed over.
 """
 
@@ -13,10 +13,11 @@ from itertools import islice
 import structlog
 from cachetools import LRUCache
 
-from extender.gang.act.background import Background, each
+from extender.gang.act.background import Background
 from extender.gang.act.book import Book, Flight
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.gang_objects import objects_of
+from extender.gang.act.held_back import HeldBack
 from extender.gang.act.missing_members import MissingMembers
 from extender.gang.act.nominations import Nominations
 from extender.gang.act.notifier import EventType, Notifier
@@ -27,7 +28,6 @@ from extender.gang.act.unit import EvictionUnit
 from extender.gang.tell.decisions import Decision
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Victim
-from extender.model.shares import Shares
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
 
@@ -38,9 +38,6 @@ MAX_TOLD = 64
 MAX_WARNED = 4
 """Members of a refused gang that get an event each time the words change: they all wait for the
 same. The others are told once of each reason, so that the description of any pod has it."""
-MAX_HELD_BACK = 4096
-"""Who is not among them waits until kube-scheduler tries it of itself, five minutes at most: where
-there are more, the namespace with most of them makes room."""
 MAX_UNITS = 4096
 RECORD_ASIDE = "PlanRecordKeptAside"
 MAP = "ConfigMap"
@@ -67,14 +64,13 @@ class Notices:
         self.warnings = OwnerWarnings(clocks.monotonic)
         self._missing = MissingMembers(clocks.monotonic, snapshot)
         self._spawn = background.spawn
-        self._held_back: Shares[str, Pod] = Shares(MAX_HELD_BACK)
-        """Pods without a seat that one kept off a node, to be woken when a plan ends."""
         self._units_told: LRUCache[tuple[str, str], bool] = LRUCache(MAX_UNITS)
         """Plan and unit of which the gang's objects know."""
         self._gate = asyncio.Semaphore(CONCURRENCY)
         self.nominations = Nominations(
             notifier, book, snapshot, background, self._gate, CONCURRENCY
         )
+        self.held_back = HeldBack(notifier, snapshot, clocks, background, self._gate, CONCURRENCY)
         self.calls = Requeuing(
             notifier,
             self.nominations,
@@ -85,38 +81,6 @@ class Notices:
             CONCURRENCY,
             nominate=nominate,
         )
-
-    # -- wake-ups -------------------------------------------------------------------------
-
-    async def _wake_each(self, pods: Sequence[Pod]) -> None:
-        """Wake pods that have no seat."""
-        moment = self._clocks.wall()
-
-        async def one(pod: Pod) -> None:
-            async with self._gate:
-                await self._notifier.wake(pod, "", moment)
-
-        await each(pods, CONCURRENCY, one)
-
-    def held_back(self, pod: Pod) -> None:
-        """Remember a pod without a seat that a seat kept off a node: of no gang, or beyond the
-        quorum that is being seated."""
-        if pod.uid in self._held_back or self._held_back.takes(pod.namespace):
-            self._held_back.put(pod.uid, pod, pod.namespace)
-
-    def gone(self, pod: Pod) -> None:
-        """Forget a pod that is bound or gone."""
-        self._held_back.pop(pod.uid)
-
-    def wake_held_back(self) -> None:
-        """Wake the pods that a seat has kept waiting."""
-        waiting, self._held_back = self._held_back, Shares(MAX_HELD_BACK)
-        if waiting:
-            self._spawn(self._wake_each(list(waiting.values())))
-
-    def wake(self, pod: Pod) -> None:
-        """Wake one pod of no gang."""
-        self._spawn(self._wake_each([pod]))
 
     # -- events ---------------------------------------------------------------------------
 
@@ -177,10 +141,11 @@ class Notices:
     def repaired(self, key: GangKey, waiting: Sequence[Pod]) -> None:
         """Have the pods of a gang tried again whose definition kept them from every node."""
         self._missing.repaired(str(key))
-        self._spawn(self._wake_each(waiting))
+        self.held_back.wake(waiting)
 
     def round(self) -> None:
-        """Tell what has lasted for long enough to be told."""
+        """Tell what has lasted for long enough to be told, and wake who could not be woken."""
+        self.held_back.round()
         for decision in self._missing.due():
             self._tell_refusal(decision)
 

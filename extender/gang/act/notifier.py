@@ -56,13 +56,16 @@ class Notifier:
         }
         return await self._try(f"nominate {pod.key}", "patch", f"{_pod_path(pod)}/status", body)
 
-    async def wake(self, pod: Pod, node: str, moment: float) -> None:
-        """Touch a waiting pod: an update of the pod itself makes kube-scheduler retry it."""
+    async def wake(self, pod: Pod, node: str, moment: float) -> bool:
+        """Touch a waiting pod: an update of the pod itself makes kube-scheduler retry it.
+
+        Returns whether it is done (or the pod gone).
+        """
         annotations = {WAKE_ANNOTATION: f"{moment:.3f}"}
         if node:
             annotations[SEAT_ANNOTATION] = node
         body = {"metadata": {"uid": pod.uid, "annotations": annotations}}
-        await self._try(f"wake {pod.key}", "patch", _pod_path(pod), body)
+        return await self._try(f"wake {pod.key}", "patch", _pod_path(pod), body)
 
     async def event(
         self,
@@ -112,8 +115,12 @@ class Notifier:
                     await self._client.patch(path, body, kind="merge")
                 else:
                     await self._client.create(path, body)
-        except (NotFound, Conflict):
+        except NotFound:
             return True  # the pod went away meanwhile: there is nobody left to tell
+        except Conflict:
+            # An event that is there already; or a pod made anew under the name, which the watch
+            # shows in a moment, or one that others write too often, or a webhook's answer.
+            return verb == "create"
         except ApiError as error:
             self._failed(what, error)
             return False

@@ -111,7 +111,7 @@ class Sightings:
             flight.waits.pop(pod.uid, None)
             self._advance(flight)
         self._book.pod_left(pod.node, pod.uid)
-        self._notices.gone(pod)
+        self._notices.held_back.gone(pod)
         self._offers.settled(pod.uid)
         self._member_lost(pod)
 
@@ -160,7 +160,7 @@ class Sightings:
         flight.doubted = True
 
     def _bound(self, pod: Pod) -> None:
-        self._notices.gone(pod)
+        self._notices.held_back.gone(pod)
         key = self._gangs.member_key(pod)
         offered = self._offers.settled(pod.uid)
         if key is not None and offered is not None:

@@ -255,7 +255,7 @@ def _bookings(
         lambda key: admission.ours(reading.present_gang(key)),
         reading.waiting.last,
         turns.supposing,
-        telling.notices.wake_held_back,
+        telling.notices.held_back.wake_all,
         partial(telling.decisions.note, verb=Verb.LOOP, seconds=0.0),
         telling.apart.failed,
         partial(term.heartbeats.beat, PLANNING),
