@@ -2,8 +2,8 @@
 
 One pod at a time: nominated node first, in-tree filters, the extender's filter,
 scores, bind; where nothing fits, the per-node dry run and the extender's
-preempt. What is left out: profiles, volumes, permit, sampling of nodes,
-asynchronous preemption. Source: pkg/scheduler/schedule_one.go of 1.36 and 1.37.
+preempt. What is left out: profiles, volumes, permit, asynchronous preemption.
+Source: pkg/scheduler/schedule_one.go of 1.36 and 1.37.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from extender.sandbox.preemption import NodeWithVictims, over_budget, pick_one, 
 from extender.sandbox.queue import EXTENDER, Entry, SchedulingQueue
 from extender.sandbox.resources import NAMESPACES, NODES, PODS
 from extender.sandbox.rest import Api
+from extender.sandbox.sampling import NodeSampling
 from extender.sandbox.storage import ADDED, DELETED, StorageChange
 from extender.sandbox.wire import ExtenderClient, ExtenderFailed
 
@@ -61,6 +62,7 @@ class Scheduler:
         self._extender = extender
         self._state = state or ClusterState()
         self._scale = backoff_scale
+        self.sampling = NodeSampling()
         self.names = frozenset((NAME,))
         """Of its profiles: whose pods it schedules."""
 
@@ -177,11 +179,13 @@ class Scheduler:
     async def _find_node(self, pod: Pod, verdicts: Verdicts) -> str:
         if pod.nominated in self._state.nodes:
             try:
-                if await self._feasible(pod, [pod.nominated], Verdicts({}, {}, set())):
+                if await self._feasible(pod, [pod.nominated], Verdicts({}, {}, set()), 1):
                     return pod.nominated
             except ExtenderFailed:
                 pass  # kube-scheduler logs it and tries all nodes.
-        feasible = await self._feasible(pod, sorted(self._state.nodes), verdicts)
+        names, sampling = self._state.nodes, self.sampling
+        order = sampling.order(names)
+        feasible = await self._feasible(pod, order, verdicts, sampling.most(len(names)))
         if len(feasible) < 2:
             return "".join(feasible)
         view = self._state.view(pod)
@@ -193,11 +197,18 @@ class Scheduler:
                     scores[name] += score * 10 * self._extender.weight
         return min(feasible, key=lambda name: (-scores[name], name))
 
-    async def _feasible(self, pod: Pod, names: list[str], verdicts: Verdicts) -> list[str]:
-        """Filter nodes in-tree, then through the extender, which is not asked about none."""
+    async def _feasible(
+        self, pod: Pod, names: list[str], verdicts: Verdicts, most: int
+    ) -> list[str]:
+        """Filter nodes in-tree until ``most`` have passed, then those through the extender, which
+        is not asked about none."""
         view = self._state.view(pod)
-        left = []
+        left: list[str] = []
+        looked_at = 0
         for name in names:
+            if len(left) >= most:
+                break
+            looked_at += 1
             reason = view.why_not(pod, name)
             if reason is None:
                 left.append(name)
@@ -205,6 +216,8 @@ class Scheduler:
             verdicts.plugins.add(reason.split(":")[0])
             fixed = view.never(pod, name)
             (verdicts.unresolvable if fixed else verdicts.unschedulable)[name] = reason
+        if len(names) > 1:
+            self.sampling.looked_at(looked_at, len(names))
         if not left or self._extender is None:
             return left
         answer = await self._extender.filter(self._state.raw[pod.uid], left)

@@ -96,6 +96,20 @@ async def test_only_nodes_that_fit_are_offered_and_none_means_no_call(
     assert "NodeResourcesFit" in condition(world.server.api, "big")["message"]
 
 
+async def test_among_many_nodes_an_attempt_offers_a_part_and_the_next_goes_on(
+    world: World, stub: StubExtender
+) -> None:
+    names = [f"n{i:03}" for i in range(150)]
+    nodes(world, *names)
+    make(world, "p")
+    make(world, "q")
+    await until(lambda: where(world.server.api, "q"))
+    first, second = (each["NodeNames"] for each in stub.asked("filter")[:2])
+    assert first == names[:100]
+    assert second[:50] == names[100:]
+    assert len(second) == 100
+
+
 async def test_the_more_urgent_pod_goes_first(world: World) -> None:
     make(world, "early", klass="low")
     make(world, "urgent", klass="mid")

@@ -1,4 +1,4 @@
-"""What a simulation's API server lacks: large objects, and objects of other schedulers."""
+"""What is smaller in a simulation: the API server's objects, groups, samples of nodes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from unittest.mock import patch
 from extender.cache import cache
 from extender.cache.discovery import CANDIDATES
 from extender.gang.act import record
+from extender.gang.plan import lists
 from extender.model.group_sources import OPTIONAL
 from extender.sandbox import api_admission
 
@@ -40,4 +41,13 @@ def few_sources(*, few: bool) -> Iterator[None]:
         if few:
             asked = {name: paths for name, paths in CANDIDATES.items() if name not in OPTIONAL}
             stack.enter_context(patch.object(cache, "CANDIDATES", asked))
+        yield
+
+
+@contextmanager
+def small_samples(least: int) -> Iterator[None]:
+    """Let the extender know that kube-scheduler offers parts of so many nodes; 0: as in truth."""
+    with ExitStack() as stack:
+        if least:
+            stack.enter_context(patch.object(lists, "SMALLEST_SAMPLE", least))
         yield

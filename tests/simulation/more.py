@@ -137,6 +137,11 @@ def _booking(script: Script, chance: Chance) -> Script:
     return replace(script, settings=replace(script.settings, fairness=fairness))
 
 
+def _samples(script: Script, chance: Chance) -> Script:
+    """kube-scheduler offers a part of the nodes, as it does where there are more than a hundred."""
+    return replace(script, sample=chance.pick("sample", (1, 1, 2, 3)))
+
+
 MORE: dict[str, Callable[[Script, Chance], Script]] = {
     "barrier": _barrier,
     "booking": _booking,
@@ -149,5 +154,6 @@ MORE: dict[str, Callable[[Script, Chance], Script]] = {
     "resizes": resizes,
     "restored": restored,
     "rollback": _rollback,
+    "samples": _samples,
     "sparing": _sparing,
 }

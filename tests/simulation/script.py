@@ -65,6 +65,9 @@ class Script(Struct, frozen=True, kw_only=True):
     """The extender looks for no groups but those there are here."""
     flaky: bool = False
     """What MORE["flaky"] draws happens to it."""
+    sample: int = 0
+    """Nodes that kube-scheduler looks for at least, and so how many there are before it offers a
+    part; 0: as many as in truth, a hundred."""
     profiles: tuple[str, ...] = ()
     """Scheduler names of pods, one after the other; none: the default."""
     doubled: float = 0.0

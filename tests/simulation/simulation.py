@@ -17,6 +17,7 @@ from extender.gang.tell import decisions
 from extender.kube.api_errors import ApiError
 from extender.model.settings import Settings
 from extender.sandbox.resources import PRIORITY_CLASSES
+from extender.sandbox.sampling import NodeSampling
 from tests.simulation.broken import Violation
 from tests.simulation.calm import Calm
 from tests.simulation.chance import Chance
@@ -26,7 +27,7 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.doings import Doings
 from tests.simulation.faults import Faults
 from tests.simulation.host import Host
-from tests.simulation.limits import few_sources, small_objects
+from tests.simulation.limits import few_sources, small_objects, small_samples
 from tests.simulation.loop import SimLoop, Stuck, unlisted
 from tests.simulation.objects import CLASSES, Obj
 from tests.simulation.replicas import Replicas
@@ -123,6 +124,8 @@ class Simulation:
         self.checks.binds_fail = script.bind_fails > 0
         self.checks.sparing = script.sparing
         self.scheduler.slow_binds = script.slow_binds
+        if script.sample:
+            self.scheduler.sampling = NodeSampling(script.sample)
         asking.doubled = script.doubled
         if script.profiles:
             self.cluster.profiles = script.profiles
@@ -204,7 +207,8 @@ class Simulation:
         problem = ""
         small = small_objects(small=self.script.small_objects)
         few = few_sources(few=self.script.few_sources)
-        with _logs(self.checks, self.story), small, few, unlisted():
+        part = small_samples(self.script.sample)
+        with _logs(self.checks, self.story), small, few, part, unlisted():
             try:
                 loop.run_until_complete(self._play())
             except Violation as violation:

@@ -38,7 +38,7 @@ def test_every_promise_holds_whatever_happens() -> None:
     assert played.returncode == 0, played.stdout[-4000:] + played.stderr[-2000:]
 
 
-@pytest.mark.parametrize("more", ["edits", "flaky"])
+@pytest.mark.parametrize("more", ["edits", "flaky", "samples"])
 def test_what_people_and_machines_do_besides_happens(more: str) -> None:
     """What the world does at a later moment is no promise of ours: it has to run at all."""
     played = _command("--seeds", str(TOGETHER), "--more", more, "--each")
