@@ -188,7 +188,9 @@ class Preempt:
         if stale is not None:
             return self._allowed(pod, clean)
         nodes = self._context.cluster.snapshot().nodes
-        elsewhere = frozenset(nodes) - clean.keys() - breaking.keys()
+        # Nobody is to go beside room that came while kube-scheduler looked for candidates.
+        emptied = self._context.evidence.emptied_lately()
+        elsewhere = frozenset(nodes) - clean.keys() - breaking.keys() - emptied
         gang = single_gang(pod)
         cheap = await asking.ask(gang, {pod.uid: elsewhere})
         # A search takes seconds, in which seats may have come to be held there, and victims to be
@@ -196,7 +198,7 @@ class Preempt:
         clean = self._sorted(pod, clean)[0]
         if isinstance(cheap, Refusal):
             return self._allowed(pod, clean)
-        if clean and {victim.node for victim in cheap.victims} <= clean.keys():
+        if clean and cheap.victims and {victim.node for victim in cheap.victims} <= clean.keys():
             return self._allowed(pod, clean)
         answer = await asking.ensure(
             gang.key, Verb.PREEMPT, single=gang, masks={pod.uid: elsewhere}

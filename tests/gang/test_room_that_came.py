@@ -82,3 +82,19 @@ async def test_a_list_is_no_reason_to_evict_where_a_pod_has_just_left(
     await rig.filter("high-0")
     (flight,) = rig.coordinator.book
     assert len(flight.plan.victims) == (0 if older else 1)
+
+
+async def test_candidates_are_no_reason_to_evict_where_a_pod_has_just_left(rig: Rig) -> None:
+    """kube-scheduler's candidates for a pod of no gang may be as old as a list."""
+    await rig.group("low", 2, "low")
+    for name in LOW:
+        await rig.pod(name, cls="low", group="low", on="n0", cpu="2")
+    await rig.pod("leaving", cls="low", on="n1")
+    await rig.pod("p", cls="high")
+    await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 4, "four pods")
+    await rig.remove("leaving")
+    await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 3, "it is gone")
+    assert not (await rig.preempt("p", n0=[*LOW])).candidates
+    (flight,) = rig.coordinator.book
+    assert [(seat.name, seat.node) for seat in flight.plan.seats] == [("p", "n1")]
+    assert not flight.victims

@@ -66,6 +66,8 @@ class Desk:
         self.cheap: Plan | Refusal = NO
         self.answer: Flight | Refusal = NO
         self.during: Callable[[], None] = lambda: None
+        self.emptied: set[str] = set()
+        """Nodes that a pod has just left."""
         self.said: list[tuple[Any, ...]] = []
         self.accepted: list[list[str]] = []
         """What kube-scheduler's own rules let each pod onto, as it was noted."""
@@ -109,7 +111,11 @@ class Desk:
                 ),
             ),
             evidence=cast(
-                Any, SimpleNamespace(accepts=lambda pod, names: self.accepted.append(list(names)))
+                Any,
+                SimpleNamespace(
+                    accepts=lambda pod, names: self.accepted.append(list(names)),
+                    emptied_lately=lambda: frozenset(self.emptied),
+                ),
             ),
             notices=cast(
                 Any,

@@ -230,6 +230,14 @@ class TestBreakingAGang:
         assert await desk.asked(SINGLE, n0=candidates["n0"]) == []
         assert desk.said == [("ask", "n1", "n2", "n3"), ("ensure", Verb.PREEMPT, "n1", "n2", "n3")]
 
+    async def test_room_that_has_just_come_goes_before_nodes_that_break_nothing(self) -> None:
+        desk, candidates = self.desk()
+        desk.emptied = {"n3"}
+        desk.cheap = plan_over()
+        desk.answer = flying(desk.cheap)
+        assert await desk.asked(SINGLE, **candidates) == []
+        assert desk.said == [("ask",), ("ensure", Verb.PREEMPT)]
+
     @pytest.mark.parametrize("breaking", [False, True])
     async def test_where_seats_came_to_be_held_during_the_search_is_not_left(
         self, *, breaking: bool

@@ -73,10 +73,17 @@ class Evidence:
         """
         if not lists:
             return lists
-        since = asked - LIST_SECONDS
-        latest = takewhile(lambda each: each[1] > since, reversed(self._emptied.items()))
-        emptied = frozenset(name for name, _ in latest)
+        emptied = self._emptied_since(asked - LIST_SECONDS)
         return {uid: names | emptied for uid, names in lists.items()}
+
+    def emptied_lately(self) -> frozenset[str]:
+        """Return the nodes that a pod has left since kube-scheduler began to make up the question
+        that has just come."""
+        return self._emptied_since(self._now() - LIST_SECONDS)
+
+    def _emptied_since(self, since: float) -> frozenset[str]:
+        latest = takewhile(lambda each: each[1] > since, reversed(self._emptied.items()))
+        return frozenset(name for name, _ in latest)
 
     def unseen(self, gang: Gang) -> Pod | None:
         """Return a member for whose kind no node was ever named, None when all is known."""
