@@ -8,12 +8,12 @@ gang's next life then. When both were made is told by the API server's clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import groupby
 
 from msgspec.structs import replace
 
 from extender.gang.act.record import Record
+from extender.gang.act.recorded_victims import RecordedVictims
 from extender.gang.act.unit import beside
 from extender.gang.plan.validity import Resolves, present, whole_again
 from extender.model.gang import Gang
@@ -28,24 +28,14 @@ def whole_units(record: Record) -> list[list[Victim]]:
     return [list(unit) for _, unit in groupby(whole, key=lambda v: v.unit)]
 
 
-def with_late_members(
-    record: Record,
-    created: float,
-    snapshot: Snapshot,
-    gangs: Resolves,
-    begun: Callable[[list[Victim], Snapshot, float], bool],
-) -> Record:
-    """Return the record with those members among its victims.
-
-    ``created``: when the record was made, in whole seconds of the API server's clock; 0: unknown.
-    ``begun``: whether a pod of a unit has gone, or is about to, of a record made then.
-    """
-    before = min(created, record.made)
+def with_late_members(record: Record, recorded: RecordedVictims, gangs: Resolves) -> Record:
+    """Return the record with those members among its victims."""
+    before = min(recorded.created, record.made)
     late = [
         victim
         for unit in whole_units(record)
-        if begun(unit, snapshot, created)
-        for victim in _late(unit, before, snapshot, gangs)
+        if recorded.begun(unit)
+        for victim in _late(unit, before, recorded.snapshot, gangs)
     ]
     if not late:
         return record

@@ -21,6 +21,7 @@ from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.late_members import whole_units, with_late_members
 from extender.gang.act.record import Record
 from extender.gang.act.record_check import doubt, priority_of, without_strangers
+from extender.gang.act.recorded_victims import RecordedVictims
 from extender.gang.plan.validity import Resolves, present, whole_again
 from extender.gang.tell.decisions import Decision, Outcome, Verb, of_plan
 from extender.gang.tell.flight_state import FlightState
@@ -60,19 +61,19 @@ class Recovery:
                 continue
             record = without_strangers(record, self._snapshot(), self._gangs)
             created = loaded.created.get(record.id, 0.0)
-            record = with_late_members(record, created, self._snapshot(), self._gangs, self._begun)
+            victims = RecordedVictims(self._snapshot(), created, self._flights.leaves)
+            record = with_late_members(record, victims, self._gangs)
             self._keeper.adopt(record)
-            self._take_in(record, created)
+            self._take_in(record, victims)
 
-    def _take_in(self, record: Record, created: float) -> None:
-        plan, flights = record.plan, self._flights
-        snapshot = self._snapshot()
-        self._finish_begun(record, created, snapshot)
+    def _take_in(self, record: Record, victims: RecordedVictims) -> None:
+        plan, flights, snapshot = record.plan, self._flights, victims.snapshot
+        self._finish_begun(record, victims)
         if record.finishing is not None:
-            self._close(record, created, "its plan was over already")
+            self._close(record, victims, "its plan was over already")
             return
         if flights.book.get(plan.gang) is not None:
-            self._close(record, created, "its gang has a younger plan")
+            self._close(record, victims, "its gang has a younger plan")
             return
         waiting = {
             seat.uid: snapshot.pending[seat.uid]
@@ -83,11 +84,11 @@ class Recovery:
         lost = [s for s in plan.seats if s.uid not in waiting and s.uid not in bound]
         if lost:
             self._close(
-                record, created, f"{counted(len(lost), 'member')} went away while we were away"
+                record, victims, f"{counted(len(lost), 'member')} went away while we were away"
             )
             return
         if not waiting:
-            self._close(record, created, "all members were bound while we were away", Outcome.DONE)
+            self._close(record, victims, "all members were bound while we were away", Outcome.DONE)
             return
         now = self._clocks.monotonic()
         flight = Flight(
@@ -99,7 +100,7 @@ class Recovery:
             since=now,
             victims={v.uid: v for v in plan.victims if present(v, snapshot)},
             waits={v.uid: v for v in plan.waits_for if present(v, snapshot)},
-            sent={v.uid for v in plan.victims if self._leaves(v, snapshot, created)},
+            sent={v.uid for v in plan.victims if victims.leaves(v)},
             started=now,
             completes=record.completes,
             recorded=True,
@@ -108,7 +109,7 @@ class Recovery:
         problem = flights.resume(flight)
         if problem:
             self._close(
-                record, created, f"after a restart the plan does not hold any more: {problem}"
+                record, victims, f"after a restart the plan does not hold any more: {problem}"
             )
             return
         decision = of_plan(plan, time=self._clocks.wall(), verb=Verb.RECOVERY, seconds=0.0)
@@ -119,20 +120,21 @@ class Recovery:
         )
         self._decide(replace(decision, message=message))
 
-    def _finish_begun(self, record: Record, created: float, snapshot: Snapshot) -> None:
+    def _finish_begun(self, record: Record, victims: RecordedVictims) -> None:
         """Go on with units of which a part has gone; the rest of the plan decides nothing here.
 
         A record is written right before the first eviction, so a unit that is gone in part
         has gone by our hand but for the rarest chance, and is broken either way. Not when
         others have come in the place of those who went: then it runs.
         """
+        snapshot = victims.snapshot
         owed = None if record.finishing is None else set(record.finishing)
         for unit in whole_units(record):
             left = [v for v in unit if present(v, snapshot)]
-            begun = self._begun(unit, snapshot, created)
+            begun = victims.begun(unit)
             if owed is not None:
                 left = [v for v in left if v.uid in owed]
-            going = [v.uid for v in left if self._leaves(v, snapshot, created)]
+            going = [v.uid for v in left if victims.leaves(v)]
             if begun and len(going) < len(left):
                 if self._whole_again(unit, left, snapshot):
                     continue
@@ -140,7 +142,7 @@ class Recovery:
                 record = replace(record, plan=replace(record.plan, priority=priority))
                 self._flights.units.finish(record, left, going, len(unit))
 
-    def _watch_unharmed(self, record: Record, created: float, snapshot: Snapshot) -> None:
+    def _watch_unharmed(self, record: Record, victims: RecordedVictims) -> None:
         """Watch units that nobody has gone of: a request of the life before may still arrive.
 
         Whether one had left, a record says only once its plan is over.
@@ -148,12 +150,8 @@ class Recovery:
         owed = None if record.finishing is None else set(record.finishing)
         for unit in whole_units(record):
             left = [v for v in unit if owed is None or v.uid in owed]
-            if left and not self._begun(unit, snapshot, created):
+            if left and not victims.begun(unit):
                 self._flights.units.watch(record, left, len(unit))
-
-    def _begun(self, unit: list[Victim], snapshot: Snapshot, created: float) -> bool:
-        """Whether a pod of a unit has gone, or is about to."""
-        return any(not present(v, snapshot) or self._leaves(v, snapshot, created) for v in unit)
 
     def _whole_again(self, unit: list[Victim], left: list[Victim], snapshot: Snapshot) -> bool:
         """Whether members that the record does not know have made the gang whole again."""
@@ -165,10 +163,14 @@ class Recovery:
         return whole_again(self._gangs.resolve(key, snapshot), known, len(unit))
 
     def _close(
-        self, record: Record, created: float, why: str, outcome: Outcome = Outcome.GAVE_UP
+        self,
+        record: Record,
+        victims: RecordedVictims,
+        why: str,
+        outcome: Outcome = Outcome.GAVE_UP,
     ) -> None:
         owed = self._flights.evictions.of_plan(record.id)
-        self._watch_unharmed(record, created, self._snapshot())
+        self._watch_unharmed(record, victims)
         gone = ("that has gone in part is", "that have gone in part are")
         begun = counted(len(owed), "unit", *gone)
         self._decide(
@@ -184,13 +186,3 @@ class Recovery:
         )
         self._flights.evictions.release(record.id)
         self._keeper.over(record.id, self._flights.evictions.of_plan)
-
-    def _leaves(self, victim: Victim, snapshot: Snapshot, created: float) -> bool:
-        """Whether a victim is there and on its way out.
-
-        Its end may be far off by a clock that was set back meanwhile; it was not when the record
-        was made, by the API server's clock.
-        """
-        pod = present(victim, snapshot)
-        moments = (snapshot.now, created)
-        return pod is not None and any(self._flights.leaves(pod, now) for now in moments)
