@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -19,27 +19,17 @@ from extender.model.objects import GangKey, Pod
 from extender.model.plan import Plan, Refusal
 from extender.model.snapshot import Snapshot
 from extender.verbs.samples import Samples
-from extender.verbs.spare import Spare
+from extender.verbs.spare import Rooms, Spare
 
 
-class Cluster(Protocol):
+class Cluster(Rooms, Protocol):
     """What the verbs need of the cache."""
-
-    @property
-    def generation(self) -> int:
-        """Grows with every change."""
 
     def snapshot(self) -> Snapshot:
         """Return the present state."""
 
-    def pod(self, uid: str) -> Pod | None:
-        """Return a non-finished pod by uid."""
-
     def stale_for(self) -> float:
         """Return for how many seconds changes may have been missed, 0 while all is well."""
-
-    def short(self, node: str, wants: Iterable[tuple[str, int]]) -> str | None:
-        """Return a resource of which the node has less free than wanted (KeyError: unknown)."""
 
     async def wait_change(self, generation: int, timeout: float) -> int:
         """Return the present generation once it is above ``generation``, or after a time."""
