@@ -6,11 +6,20 @@ waits up to five minutes for kube-scheduler to try it of itself.
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
-from extender.gang.act.notifier import WAKE_ANNOTATION
+from extender.gang.act.background import Background
+from extender.gang.act.clocks import Clocks
+from extender.gang.act.held_back import HeldBack
+from extender.gang.act.notifier import WAKE_ANNOTATION, Notifier
+from extender.model.objects import Pod
 from extender.sandbox.faults import Fault
 from tests.gang.rig import PODS, Rig
+from tests.gang.world import pod, snapshot
 
 CONFLICT = {"status": 409, "reason": "Conflict"}
 """A patch without a version may get one as well: the server gives up after some tries."""
@@ -71,3 +80,41 @@ async def test_a_single_that_gets_a_node_is_nominated_by_kube_scheduler(rig: Rig
     assert list((await rig.preempt("p", n0=["low-0"])).candidates) == ["n0"]
     await rig.rounds()
     assert rig.cached("p").nominated == "n1"
+
+
+async def test_where_nobody_can_be_woken_few_are_tried_at_a_time() -> None:
+    """A role that lacks the right to patch pods, or a server that has too much to do already."""
+    pods = [pod(f"p-{i}") for i in range(100)]
+    tried: list[str] = []
+
+    async def refused(pod: Pod, node: str, moment: float) -> bool:
+        tried.append(pod.name)
+        return False
+
+    now = [0.0]
+    background = Background()
+    held = HeldBack(
+        cast(Notifier, SimpleNamespace(wake=refused)),
+        lambda: snapshot([], pods),
+        cast(Clocks, SimpleNamespace(monotonic=lambda: now[0], wall=lambda: now[0])),
+        background,
+        asyncio.Semaphore(4),
+        at_a_time=8,
+    )
+    held.wake(pods)
+    await until_tried(tried, 100)
+    for seconds, more in ((0.1, 8), (0.3, 0), (1.2, 8), (0.5, 0), (1.0, 8), (10.0, 8), (3.5, 0)):
+        now[0] += seconds
+        tried.clear()
+        held.round()
+        await until_tried(tried, more)
+    held.gone(pods[0])
+    assert len(held._failed) == 99
+    await background.close()
+
+
+async def until_tried(tried: list[str], number: int) -> None:
+    """Let the tasks that were begun come to their end; nothing in them waits."""
+    for _ in range(200):
+        await asyncio.sleep(0)
+    assert len(tried) == number

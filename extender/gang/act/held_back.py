@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 from extender.gang.act.background import Background, each
 from extender.gang.act.clocks import Clocks
@@ -73,15 +74,20 @@ class HeldBack:
             self._spawn(self._wake(pods))
 
     def round(self) -> None:
-        """Try again to wake those that could not be written."""
+        """Try again to wake some that could not be written, the oldest first.
+
+        Not all at once: it may be that none can be.
+        """
         now = self._clocks.monotonic()
         if not len(self._failed) or now < self._again_at:
             return
         self._again_at = now + self._pause
         self._pause = min(LONGEST_PAUSE, 2 * self._pause)
         pending = self._snapshot().pending
-        failed, self._failed = self._failed, Shares(MAX_HELD_BACK)
-        self.wake([pod for pod in failed.values() if pod.uid in pending])
+        failed = list(islice(self._failed.values(), self._at_a_time))
+        for pod in failed:
+            self._failed.pop(pod.uid)
+        self.wake([pod for pod in failed if pod.uid in pending])
 
     async def _wake(self, pods: Sequence[Pod]) -> None:
         moment = self._clocks.wall()
