@@ -98,7 +98,7 @@ def test_a_list_has_the_nodes_that_a_pod_has_left_since_it_was_made() -> None:
     evidence = Evidence(lambda: now)
     lists = {"uid-a": frozenset({"n0"})}
     assert evidence.not_older(lists, now) == lists
-    evidence.emptied("n1")
+    evidence.observe(pod("gone", on="n1"), None)
     assert evidence.not_older(lists, now) == {"uid-a": frozenset({"n0", "n1"})}
     assert evidence.not_older(None, now) is None
     now += 5.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.gang.rig import HIGH, LOW, Rig, full_cluster
+from tests.gang.rig import HIGH, LOW, PODS, Rig, full_cluster
 
 
 class Gate:
@@ -98,3 +98,28 @@ async def test_candidates_are_no_reason_to_evict_where_a_pod_has_just_left(rig: 
     (flight,) = rig.coordinator.book
     assert [(seat.name, seat.node) for seat in flight.plan.seats] == [("p", "n1")]
     assert not flight.victims
+
+
+@pytest.mark.parametrize("goes", ["cleared", "moved", "deleted"])
+async def test_a_list_is_no_reason_to_evict_where_a_nomination_has_just_gone(
+    rig: Rig, goes: str
+) -> None:
+    """kube-scheduler knew of one for some milliseconds more (508203, 508460 with sparing)."""
+    await rig.pod("low-0", cls="low", on="n0")
+    await rig.pod("other", cls="high")
+    for node in ("n1", {"cleared": None, "moved": "n9", "deleted": "n1"}[goes]):
+        await rig.client.patch(f"{PODS}/other/status", {"status": {"nominatedNodeName": node}})
+        await rig.until(
+            lambda node=node: (
+                (found := rig.cache.pod_named("default", "other")) is not None
+                and found.nominated == (node or "")
+            ),
+            "it is known",
+        )
+    await rig.gang("high", 1, "high")
+    if goes == "deleted":
+        await rig.remove("other")
+        await rig.until(lambda: rig.cache.pod_named("default", "other") is None, "it is gone")
+    await rig.filter("high-0")
+    (flight,) = rig.coordinator.book
+    assert not flight.plan.victims

@@ -109,8 +109,7 @@ class Coordinator:
             key = self.resolver.member_key(new)
             if key is not None:
                 self._reading.waiting.grown(key)
-        if old is not None and old.node and new is None:
-            self.evidence.emptied(old.node)
+        self.evidence.observe(old, new)
         self._reading.pending_gangs.observe(old, new)
         self.eviction_history.observe(old, new)
         self.flights.observe(old, new)

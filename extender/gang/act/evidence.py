@@ -56,8 +56,16 @@ class Evidence:
         if pod.shape.unmodelled:
             self.accepted.add(pod, nodes)
 
-    def emptied(self, node: str) -> None:
-        """Note that a pod has left the node: a list that it is not in may be older."""
+    def observe(self, old: Pod | None, new: Pod | None) -> None:
+        """Note which node a pod has left, or is nominated to no more: a list that the node is not
+        in may be older."""
+        if old is None:
+            return
+        left = old.node or old.nominated
+        if left and (new is None or left != (new.node or new.nominated)):
+            self._emptied_now(left)
+
+    def _emptied_now(self, node: str) -> None:
         now = self._now()
         self._emptied.pop(node, None)
         self._emptied[node] = now
