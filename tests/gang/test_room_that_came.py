@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -100,6 +101,11 @@ async def test_candidates_are_no_reason_to_evict_where_a_pod_has_just_left(rig: 
     assert not flight.victims
 
 
+def _is_nominated(rig: Rig, node: str) -> bool:
+    other = rig.cache.pod_named("default", "other")
+    return other is not None and other.nominated == node
+
+
 @pytest.mark.parametrize("goes", ["cleared", "moved", "deleted"])
 async def test_a_list_is_no_reason_to_evict_where_a_nomination_has_just_gone(
     rig: Rig, goes: str
@@ -109,13 +115,7 @@ async def test_a_list_is_no_reason_to_evict_where_a_nomination_has_just_gone(
     await rig.pod("other", cls="high")
     for node in ("n1", {"cleared": None, "moved": "n9", "deleted": "n1"}[goes]):
         await rig.client.patch(f"{PODS}/other/status", {"status": {"nominatedNodeName": node}})
-        await rig.until(
-            lambda node=node: (
-                (found := rig.cache.pod_named("default", "other")) is not None
-                and found.nominated == (node or "")
-            ),
-            "it is known",
-        )
+        await rig.until(partial(_is_nominated, rig, node or ""), "it is known")
     await rig.gang("high", 1, "high")
     if goes == "deleted":
         await rig.remove("other")

@@ -14,13 +14,14 @@ from extender.gang.act.expectations import shown_in
 from extender.gang.act.last_check import KeptGangs, LastCheck
 from extender.gang.act.offers import UnsettledOffers
 from extender.gang.act.unit import EvictionUnit
+from extender.gang.plan.net_seats import net_seats
 from extender.gang.plan.new_room import room_came
 from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import gangs_of, member_problem, present, quick_problem
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
-from extender.model.plan import Victim
+from extender.model.plan import Hold, Victim
 from extender.model.snapshot import EMPTY, Snapshot, SparedPod
 
 SPARING_REPLANS = 2
@@ -96,9 +97,21 @@ class Comparison:
             for hold in held
             if str(hold.gang) not in ends and (hold.firm or not flight.binding)
         ]
-        holds += nominated_seats(gang, snapshot, {hold.uid for hold in held})
         going = {*flight.victims, *flight.waits}
+        holds = self._net(flight, holds, snapshot)
+        holds += nominated_seats(gang, snapshot, {hold.uid for hold in held})
         return quick_problem(flight.seats, flight.pods, snapshot, going, holds)
+
+    def _net(self, flight: Flight, holds: Iterable[Hold], snapshot: Snapshot) -> list[Hold]:
+        """Return seats beside the plan's, less by the room of whom their plans have to wait for."""
+        nodes = set(flight.seats.values())
+        going = {*flight.victims, *flight.waits}
+        beside = [hold for hold in holds if hold.node in nodes]
+        return net_seats(beside, self._leaves, snapshot, going)
+
+    def _leaves(self, key: GangKey, uid: str) -> bool:
+        flight = self._book.get(key)
+        return flight is not None and (uid in flight.victims or uid in flight.waits)
 
     def less_urgent(self, flight: Flight) -> str:
         """Return why the gang may evict nobody at the plan's priority any more, "" when it may."""
@@ -176,10 +189,9 @@ class Comparison:
             for hold in self._book.holds()
             if hold.gang != flight.key and (hold.firm or not flight.binding)
         ]
-        going = {*flight.victims, *flight.waits}
-        return bool(
-            quick_problem(flight.seats, flight.pods, self.shown(), going, [*others, *offered])
-        )
+        going, snapshot = {*flight.victims, *flight.waits}, self.shown()
+        seats = [*self._net(flight, others, snapshot), *offered]
+        return bool(quick_problem(flight.seats, flight.pods, snapshot, going, seats))
 
 
 def units_of(victims: Iterable[Victim]) -> dict[str, list[Victim]]:

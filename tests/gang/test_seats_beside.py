@@ -1,0 +1,60 @@
+"""Seats of two plans on one node: what one counts on to go leaves the other's room alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.gang.act.book import Flight
+from extender.gang.tell.decisions import Verb
+from tests.gang.rig import LOW, Rig, held_back, let_go
+
+
+async def gang(rig: Rig, name: str, cpu: str, cls: str, *, on: tuple[str, ...] = ()) -> None:
+    """Two pods of a PodGroup that goes whole."""
+    await rig.group(name, 2, cls)
+    for i, node in enumerate(on or ("", "")):
+        await rig.pod(f"{name}-{i}", cls=cls, group=name, cpu=cpu, on=node)
+    await rig.until(lambda: rig.cache.pod_named("default", f"{name}-1") is not None, name)
+
+
+async def planned(rig: Rig, name: str) -> Flight:
+    answer = await rig.coordinator.ensure(rig.resolver_key(f"{name}-0"), Verb.LOOP)
+    assert isinstance(answer, Flight), answer
+    return answer
+
+
+async def two_plans(rig: Rig) -> tuple[Flight, Flight]:
+    """The first fills both nodes; the second evicts a small pod on each for its own small ones."""
+    for i in range(2):
+        await rig.pod(f"top-{i}", cls="top", cpu="1", on=f"n{i}")
+    await gang(rig, "low", "1", "low", on=("n0", "n1"))
+    await gang(rig, "first", "2", "high")
+    first = await planned(rig, "first")
+    assert not first.plan.victims
+    await gang(rig, "second", "1", "high")
+    second = await planned(rig, "second")
+    assert {victim.name for victim in second.plan.victims} == {*LOW}
+    return first, second
+
+
+async def test_a_plan_holds_beside_another_that_has_to_evict_first(rig: Rig) -> None:
+    """It was changed, for the other's seats had no room yet (seed 504034 with sparing)."""
+    held = held_back(rig, "DELETE", "/low-", times=100)
+    first, second = await two_plans(rig)
+    assert rig.coordinator.flights.problem(first) == ""
+    assert rig.coordinator.flights.problem(second) == ""
+    let_go(held)
+    await rig.until(lambda: not second.victims, "the low gang is gone")
+    assert rig.coordinator.flights.problem(first) == ""
+    assert first.replans == second.replans == 0
+
+
+@pytest.mark.parametrize("cpu", ["1", "2"])
+async def test_what_one_gives_back_beyond_its_seats_is_not_counted_on(rig: Rig, cpu: str) -> None:
+    """Whether it goes at all is not sure before it is gone."""
+    held = held_back(rig, "DELETE", "/low-", times=100)
+    first, _ = await two_plans(rig)
+    await rig.pod("late", cls="top", cpu=cpu, on="n0")
+    await rig.until(lambda: rig.cache.pod_named("default", "late") is not None, "late")
+    assert "n0 has no room" in rig.coordinator.flights.problem(first)
+    let_go(held)
