@@ -27,6 +27,8 @@ from extender.sandbox.wire import ExtenderClient, ExtenderFailed
 
 NAME = "default-scheduler"
 PREEMPTED = "PreemptionByScheduler"
+UNHEEDED = frozenset(("resourceVersion", "generation", "managedFields", "finalizers"))
+"""Metadata of which a change makes nobody try a pod again."""
 
 
 class Verdicts(Struct):
@@ -124,6 +126,7 @@ class Scheduler:
     def _changed(self, obj: Obj) -> None:
         uid = obj["metadata"]["uid"]
         was_bound = bool(before.node) if (before := self._state.pods.get(uid)) else False
+        raw = self._state.raw.get(uid)
         self._state.set_pod(obj)
         pod = self._state.pods.get(uid)
         if pod is None:
@@ -137,7 +140,8 @@ class Scheduler:
         elif before is None or before.gated:
             self._queue.add(uid, pod.priority, pod.created)
         else:
-            self._queue.wake("own", uid)
+            if raw is None or _updated(raw, obj):
+                self._queue.wake("own", uid)
             if before.nominated and before.nominated != pod.nominated:
                 self._queue.wake("pod-gone", uid)
 
@@ -376,3 +380,15 @@ class Scheduler:
             self._api.set_status(PODS, raw, status)
         except StatusError:
             pass  # The pod is gone.
+
+
+def _updated(old: Obj, new: Obj) -> bool:
+    """Whether a waiting pod's change makes it be tried again: a status alone does not.
+
+    Source: isPodUpdated in pkg/scheduler/backend/queue/scheduling_queue.go.
+    """
+    return old["spec"] != new["spec"] or any(
+        old["metadata"].get(name) != new["metadata"].get(name)
+        for name in old["metadata"].keys() | new["metadata"].keys()
+        if name not in UNHEEDED
+    )
