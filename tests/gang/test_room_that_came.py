@@ -123,3 +123,32 @@ async def test_a_list_is_no_reason_to_evict_where_a_nomination_has_just_gone(
     await rig.filter("high-0")
     (flight,) = rig.coordinator.book
     assert not flight.plan.victims
+
+
+async def test_room_behind_a_nomination_is_seen_to_come(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is free while the pod is there that another was nominated for; its end leaves room
+    beside the nominated one (seed 503998 with sparing)."""
+    owner: Any = rig.coordinator.flights.keeper
+    gate = Gate(owner.write, after=False)
+    monkeypatch.setattr(owner, "write", gate)
+    await rig.pod("low-0", cls="low", on="n0", cpu="4")
+    await rig.pod("leaving", cls="low", on="n1", grace=60)
+    await rig.client.delete(f"{PODS}/leaving", grace=60)
+    await rig.pod("other", cls="top")
+    await rig.client.patch(f"{PODS}/other/status", {"status": {"nominatedNodeName": "n1"}})
+    await rig.until(partial(_is_nominated, rig, "n1"), "it is known")
+    await rig.group("high", 1, "high")
+    await rig.pod("high-0", cls="high", group="high", cpu="1")
+    await rig.filter("high-0")
+    (flight,) = rig.coordinator.book
+    assert [victim.name for victim in flight.plan.victims] == ["low-0"]
+    await rig.until(lambda: gate.reached, "its record is about to be written")
+    await rig.remove("leaving")
+    await rig.until(lambda: rig.cache.pod_named("default", "leaving") is None, "it is gone")
+    gate.opened.set()
+    await rig.until(
+        lambda: any(not flight.plan.victims for flight in rig.coordinator.book), "it has a seat"
+    )
+    assert "low-0" in await rig.names()

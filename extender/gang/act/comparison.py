@@ -143,9 +143,17 @@ class Comparison:
 
         ``taken``: gangs whose seats are the plan's to have.
         """
-        holds = [hold for hold in self._book.holds() if hold.gang not in taken]
+        now = self.shown()
+        gang = self._gang(flight, now)
+        if gang is None:
+            return ""
+        held = list(self._book.holds())
+        holds = [hold for hold in held if hold.gang not in taken]
+        seated = {hold.uid for hold in (*held, *flight.seen_holds)}
+        holds += nominated_seats(gang, now, seated)
+        seen = [*flight.seen_holds, *nominated_seats(gang, before, seated)]
         waits = {victim.uid for victim in flight.plan.waits_for}
-        return room_came(flight.pods, before, self.shown(), flight.seen_holds, holds, waits)
+        return room_came(flight.pods, before, now, seen, holds, waits)
 
     def stays(self, flight: Flight) -> str:
         """Return who of those waited for does not go after all, "" when all do."""
