@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.gang.rig import HIGH, LOW, PODS, Rig, full_cluster
+from extender.sandbox.faults import Fault
+from tests.gang.rig import HIGH, LOW, PODS, REAL_DELETE, Rig, full_cluster, held_back, let_go
 
 
 class Gate:
@@ -152,3 +153,64 @@ async def test_room_behind_a_nomination_is_seen_to_come(
         lambda: any(not flight.plan.victims for flight in rig.coordinator.book), "it has a seat"
     )
     assert "low-0" in await rig.names()
+
+
+async def _recorded(rig: Rig, monkeypatch: pytest.MonkeyPatch, name: str, *nodes: str) -> Gate:
+    """Ask for the gang, and stop where its plan's record is about to be written."""
+    gate = Gate(rig.coordinator.flights.keeper.write, after=False)
+    monkeypatch.setattr(rig.coordinator.flights.keeper, "write", gate)
+    await rig.filter(name, *nodes)
+    await rig.until(lambda: gate.reached, "its record is about to be written")
+    return gate
+
+
+async def _goes_by_itself(rig: Rig, name: str, gate: Gate) -> None:
+    await rig.remove(name)
+    await rig.until(lambda: rig.cache.pod_named("default", name) is None, "it is gone")
+    gate.opened.set()
+    await rig.until(lambda: any(not f.plan.victims for f in rig.coordinator.book), "it has seats")
+
+
+@pytest.mark.parametrize("cpu", ["3", "2"])
+async def test_the_rest_of_a_gang_stays_when_its_owner_takes_who_was_in_the_way(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, cpu: str
+) -> None:
+    """Whose room the plan needs has gone, and no request of ours (538784, 525126 with sparing).
+
+    With 2 CPU each, one of the two seats was free before.
+    """
+    await rig.group("low", 2, "low")
+    await rig.pod("low-0", cls="low", group="low", cpu="2" if cpu == "3" else "1", on="n0")
+    await rig.pod("low-1", cls="low", group="low", cpu="3", on="n1")
+    count = 1 if cpu == "3" else 2
+    await rig.group("high", count, "high")
+    for i in range(count):
+        await rig.pod(f"high-{i}", cls="high", group="high", cpu=cpu)
+    await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 2 + count, "all pods")
+    gate = await _recorded(rig, monkeypatch, "high-0", "n0", "n1")
+    (flight,) = rig.coordinator.book
+    assert {victim.name for victim in flight.plan.victims} == {*LOW}
+    await _goes_by_itself(rig, "low-0", gate)
+    assert "low-1" in await rig.names()
+
+
+async def test_who_is_found_gone_was_not_taken_by_us(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request for one is answered with 404 before the one for the other is sent."""
+    await rig.group("low", 2, "low")
+    await rig.pod("low-0", cls="low", group="low", cpu="3", on="n0")
+    await rig.pod("low-1", cls="low", group="low", cpu="3", on="n1")
+    await rig.gang("high", 1, "high")
+    held = held_back(rig, "PATCH", "/pods/low-1/status")
+    rig.server.faults.plan(Fault(1, "DELETE", f"/pods/low-0{REAL_DELETE}", 404, "NotFound"))
+    await rig.filter("high-0")
+    await rig.until(lambda: held.hits > 0, "both are about to go")
+    (flight,) = rig.coordinator.book
+    await rig.until(lambda: bool(flight.sent), "one is not found")
+    assert flight.seen is not None
+    await rig.remove("low-0")
+    await rig.until(lambda: rig.cache.pod_named("default", "low-0") is None, "it is gone")
+    let_go(held)
+    await rig.until(lambda: any(not f.plan.victims for f in rig.coordinator.book), "it has a seat")
+    assert "low-1" in await rig.names()

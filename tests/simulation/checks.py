@@ -340,6 +340,8 @@ class Checks(Listener):
                 now = self._time()
                 offered = {u: n for u, (at, n) in self.offered.items() if now - at < OFFERED}
                 spares = self.sparing and self._flights.may_spare(plan) and not self.binds_fail
+                # Whether room has come by our own hand is not known before that is answered.
+                spares = spares and not self._flights.asks_for_another(plan, uid)
                 if spares and self._could_run.needless(plan, others, offered):
                     self.broken("needless", f"{plan.gang} has room without evicting {name}")
 

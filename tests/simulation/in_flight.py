@@ -54,6 +54,13 @@ class PlansInFlight:
             )
         }
 
+    def asks_for_another(self, plan: Any, uid: str) -> bool:
+        """Whether a request for another of the plan's victims is not answered yet."""
+        coordinator = self._host().coordinator
+        left = {} if coordinator is None else coordinator.flights.evictions._driver._left
+        ids = {each.id for each in self.flights() if each.plan is plan}
+        return any(other != uid and plan_id in ids for other, plan_id in left.items())
+
     def beside(self, plan: Any) -> list[Any]:
         """Return the other plans that hold their seats."""
         held = [each for each in self.flights() if each.state.value != "changing"]

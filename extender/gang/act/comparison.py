@@ -153,7 +153,26 @@ class Comparison:
         holds += nominated_seats(gang, now, seated)
         seen = [*flight.seen_holds, *nominated_seats(gang, before, seated)]
         waits = {victim.uid for victim in flight.plan.waits_for}
-        return room_came(flight.pods, before, now, seen, holds, waits)
+        victims = {victim.uid for victim in flight.plan.victims}
+        return room_came(flight.pods, before, now, seen, holds, waits, victims)
+
+    def unneeded(self, flight: Flight, unit: EvictionUnit) -> str:
+        """Return why what is left of an untouched unit may stay, "" when its room is needed.
+
+        Others may have deleted those of it whose room the seats are to have.
+        """
+        plan, stay = flight.plan, {victim.uid for victim in unit.unsent}
+        if flight.seen is None or flight.replans >= SPARING_REPLANS:
+            return ""
+        if len(stay) == len(unit.victims) and len(flight.victims) == len(plan.victims):
+            return ""  # all are there
+        going = {*flight.victims, *flight.waits} - stay
+        held = [hold for hold in self._book.holds() if hold.gang != flight.key]
+        if quick_problem(flight.seats, flight.pods, self.shown(), going, held):
+            return ""
+        others = {v.uid for v in (*plan.victims, *plan.waits_for) if v.unit != unit.name}
+        needed = quick_problem(flight.seats, flight.pods, flight.seen, others, flight.seen_holds)
+        return f"the seats have room without what is left of {unit.name}" if needed else ""
 
     def stays(self, flight: Flight) -> str:
         """Return who of those waited for does not go after all, "" when all do."""

@@ -68,6 +68,8 @@ class Driver:
         self._let_go = let_go
         self._rest = rest
         self._sending: set[str] = set()
+        self._left: dict[str, str] = {}
+        """Uids of pods whose eviction has left and is not answered -> the plan's id."""
         """Uids of pods that a request is under way for."""
 
     def wanted(self, unit: EvictionUnit, victim: Victim) -> bool:
@@ -136,6 +138,10 @@ class Driver:
             await self._rest(self._evictor.pause(pause, error, longest))
             pause = min(pause * 2, REFUSED_PAUSE)
 
+    def asks(self, plan_id: str) -> bool:
+        """Whether an eviction for the plan has left that is not answered."""
+        return plan_id in self._left.values()
+
     async def _send(self, unit: EvictionUnit, victim: Victim) -> bool | ApiError:
         """Send one request; return True when the pod goes, False when none was sent."""
         if victim.uid in self._sending:
@@ -146,6 +152,7 @@ class Driver:
             return await self._send_alone(unit, victim)
         finally:
             self._sending.discard(victim.uid)
+            self._left.pop(victim.uid, None)
             if not unit.undecided:
                 unit.came.clear()
 
@@ -170,6 +177,7 @@ class Driver:
         def asking() -> None:
             nonlocal asked
             asked = True
+            self._left[uid] = unit.plan_id
             unit.fates[uid] = Fate.ASKED
             if untouched() and uid not in unit.budgeted:
                 unit.undecided.add(uid)

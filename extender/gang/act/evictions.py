@@ -93,12 +93,11 @@ class Evictions:
             for uid in unit.must_go & unit.victims.keys()
         )
 
-    def begun(self, plan_id: str) -> bool:
-        """Whether a request for one of the plan's victims has left."""
-        return any(
-            unit.waits_for_answers or Fate.ACCEPTED in unit.fates.values()
-            for unit in self.of_plan(plan_id)
-        )
+    def asks(self, plan_id: str) -> bool:
+        """Whether a victim of the plan may go, or have gone, by a request that is under way."""
+        if self._driver.asks(plan_id):
+            return True
+        return any(unit.waits_for_answers for unit in self.of_plan(plan_id))
 
     def broken(self) -> list[EvictionUnit]:
         """Return units of which a part has gone and the rest cannot be evicted."""

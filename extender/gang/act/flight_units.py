@@ -170,21 +170,18 @@ class FlightUnits:
                 self._replan(flight, why)
                 return False
         why = self.comparison.grown(unit)
-        if not why and flight.seen is not None:
-            why = self._spares(flight)
+        if not why and flight.seen is not None and not self.evictions.asks(flight.id):
+            why = self._spares(flight) or self.comparison.unneeded(flight, unit)
         if why:
             self._replan(flight, why)
         return not why
 
     def _spares(self, flight: Flight) -> str:
-        """Return why nobody may have to go after all, as long as no request has left."""
-        if self.evictions.begun(flight.id):
-            # From here on room comes by our own hand.
-            flight.seen, flight.seen_holds, flight.spared_at = None, (), None
-        elif flight.spared_at is not self._snapshot():
-            flight.spared_at = self._snapshot()
-            return self.comparison.spares(flight)
-        return ""
+        """Return why nobody may have to go after all, "" when nothing speaks for it."""
+        if flight.spared_at is self._snapshot():
+            return ""
+        flight.spared_at = self._snapshot()
+        return self.comparison.spares(flight)
 
     def recorded(self, unit: EvictionUnit) -> bool:
         """Whether the unit's plan is in flight or owes something, so that its record is there."""
@@ -202,6 +199,9 @@ class FlightUnits:
         """Take note that the API server has accepted one eviction."""
         self.sent(unit, victim)
         flight = self._flight_of(unit)
+        if flight is not None and victim.uid in unit.must_go:
+            # From here on room comes by our own hand.
+            flight.seen, flight.seen_holds, flight.spared_at = None, (), None
         self._notices.evicted(unit, victim, flight, first=flight is not None and not flight.told)
         if flight is not None:
             flight.sent.add(victim.uid)

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import islice
 
-from extender.gang.plan.validity import quick_problem
-from extender.model.objects import Pod
+from extender.fit.static import static_allowed
+from extender.model.objects import Pod, Requests
 from extender.model.plan import Hold
 from extender.model.snapshot import Snapshot, differing
 
@@ -28,13 +28,15 @@ def room_came(
     holds_before: Iterable[Hold],
     holds: Iterable[Hold],
     waits: AbstractSet[str] = frozenset(),
+    victims: AbstractSet[str] = frozenset(),
 ) -> str:
-    """Return a node that takes one of these members now and did not before, "" for none.
+    """Return a node that takes more of these members now than before, "" for none.
 
     By what nodes and requests alone decide, without an eviction. Pods that the plan waits for
     (``waits``) count as gone, and those that terminate since; it had a reason not to wait for
-    others, until they are gone. ``pods``: members by uid; ``holds_before``, ``holds``: seats of
-    other gangs then and now.
+    others, until they are gone. Its ``victims`` count as there, also when they go: their room is
+    no news. ``pods``: members by uid; ``holds_before``, ``holds``: seats of other gangs then and
+    now.
     """
     held_before, held = _by_node(holds_before), _by_node(holds)
     if before is now and held_before == held:
@@ -42,17 +44,37 @@ def room_came(
     changed = differing(before.nodes, now.nodes) | differing(before.bound, now.bound)
     changed |= {name for name, those in held_before.items() if those != held.get(name)}
     names = list(islice(sorted(changed & now.nodes.keys()), MOST_NODES))
-    kinds = {(pod.shape, pod.requests): uid for uid, pod in pods.items()}
+    kinds = {(pod.shape, pod.requests): pod for pod in pods.values()}
     for name in names:
-        there = {pod.uid for pod in before.bound.get(name, ()) if pod.deleting}
-        going = {pod.uid for pod in now.bound.get(name, ()) if pod.deleting} - there | waits
-        for uid in kinds.values():
-            seat = {uid: name}
-            if not quick_problem(seat, pods, now, going, held.get(name, ())) and (
-                quick_problem(seat, pods, before, waits, held_before.get(name, ()))
-            ):
+        old, new = before.bound.get(name, ()), now.bound.get(name, ())
+        there = {pod.uid for pod in old if pod.deleting} | victims
+        going = {pod.uid for pod in new if pod.deleting} - there | waits
+        taken = [hold.requests for hold in held.get(name, ())]
+        present = {pod.uid for pod in new}
+        taken += [pod.requests for pod in old if pod.uid in victims and pod.uid not in present]
+        took = [hold.requests for hold in held_before.get(name, ())]
+        for pod in kinds.values():
+            if _members(pod, name, now, going, taken) > _members(pod, name, before, waits, took):
                 return name
     return ""
+
+
+def _members(
+    member: Pod, name: str, snapshot: Snapshot, going: AbstractSet[str], taken: Iterable[Requests]
+) -> int:
+    """Return how many pods like this one a node takes beside what is taken besides."""
+    node = snapshot.nodes.get(name)
+    if node is None or static_allowed(member, node) is not None:
+        return 0
+    free = dict(node.allocatable)
+    there = (pod.requests for pod in snapshot.bound.get(name, ()) if pod.uid not in going)
+    for requests in (*there, *taken):
+        for resource, amount in requests:
+            if resource in free:
+                free[resource] -= amount
+    wants = snapshot.pending.get(member.uid, member).requests
+    rooms = (free.get(resource, 0) // amount for resource, amount in wants if amount)
+    return max(0, min(rooms, default=len(snapshot.pending)))
 
 
 def _by_node(holds: Iterable[Hold]) -> dict[str, list[Hold]]:
