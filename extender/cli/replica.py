@@ -29,7 +29,7 @@ from extender.gang.act.leader_label import LeaderLabel
 from extender.gang.act.leadership import Alone, LeaderCandidate, Leadership
 from extender.kube.api_errors import ApiError
 from extender.model.errors import NotReady
-from extender.model.objects import Pod
+from extender.model.objects import Node, Pod
 from extender.model.settings import Settings
 from extender.verbs.spare import Spare
 from extender.verbs.verbs import ExtenderVerbs
@@ -83,6 +83,10 @@ class Replica:
             # The kind tells both types; asking for them again costs more than all the rest.
             old, new = cast("Pod | None", change.old), cast("Pod | None", change.new)
             self.coordinator.observe(old, new)
+        elif change.kind is ChangeKind.NODE:
+            self.coordinator.observe_node(
+                cast("Node | None", change.old), cast("Node | None", change.new)
+            )
 
     # -- health -------------------------------------------------------------------------
 

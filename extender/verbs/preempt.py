@@ -189,8 +189,8 @@ class Preempt:
             return self._allowed(pod, clean)
         nodes = self._context.cluster.snapshot().nodes
         # Nobody is to go beside room that came while kube-scheduler looked for candidates.
-        emptied = self._context.evidence.emptied_lately()
-        elsewhere = frozenset(nodes) - clean.keys() - breaking.keys() - emptied
+        freed = self._context.evidence.freed_lately()
+        elsewhere = frozenset(nodes) - clean.keys() - breaking.keys() - freed
         gang = single_gang(pod)
         cheap = await asking.ask(gang, {pod.uid: elsewhere})
         # A search takes seconds, in which seats may have come to be held there, and victims to be

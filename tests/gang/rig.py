@@ -106,6 +106,8 @@ class Rig:
         def observe(change: Any) -> None:
             if change.kind == "pod":
                 self.coordinator.observe(change.old, change.new)
+            elif change.kind == "node":
+                self.coordinator.observe_node(change.old, change.new)
 
         self.cache.subscribe(observe)
         spare = Spare(self.coordinator.book, self.cache, time.monotonic)

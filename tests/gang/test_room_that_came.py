@@ -80,7 +80,7 @@ async def test_a_list_is_no_reason_to_evict_where_a_pod_has_just_left(
     await rig.remove("other")
     await rig.until(lambda: rig.cache.pod_named("default", "other") is None, "it is gone")
     if not older:
-        rig.coordinator.evidence._emptied.clear()
+        rig.coordinator.evidence._freed.clear()
     await rig.filter("high-0")
     (flight,) = rig.coordinator.book
     assert len(flight.plan.victims) == (0 if older else 1)
@@ -142,6 +142,7 @@ async def test_room_behind_a_nomination_is_seen_to_come(
     await rig.until(partial(_is_nominated, rig, "n1"), "it is known")
     await rig.group("high", 1, "high")
     await rig.pod("high-0", cls="high", group="high", cpu="1")
+    rig.coordinator.evidence._freed.clear()  # its nodes are not new
     await rig.filter("high-0")
     (flight,) = rig.coordinator.book
     assert [victim.name for victim in flight.plan.victims] == ["low-0"]
@@ -214,3 +215,42 @@ async def test_who_is_found_gone_was_not_taken_by_us(
     let_go(held)
     await rig.until(lambda: any(not f.plan.victims for f in rig.coordinator.book), "it has a seat")
     assert "low-1" in await rig.names()
+
+
+@pytest.mark.parametrize("verb", ["filter", "preempt"])
+async def test_neither_list_nor_candidates_know_of_a_node_that_has_just_come(
+    rig: Rig, verb: str
+) -> None:
+    """kube-scheduler looked at its nodes before (538119 with sparing)."""
+    await full_cluster(rig)
+    await rig.pod("p", cls="high")
+    await rig.until(lambda: rig.cache.pod_named("default", "p") is not None, "it is known")
+    await _two_nodes_more(rig)
+    if verb == "filter":
+        await rig.filter("high-0")
+    else:
+        await rig.preempt("p", n0=["low-0"], n1=["low-1"])
+    (flight,) = rig.coordinator.book
+    assert {seat.node for seat in flight.plan.seats} <= {"x0", "x1"}
+    assert not flight.plan.victims
+
+
+async def test_room_that_comes_during_the_search_counts_whatever_the_list_said(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod was on its way to the node, and the snapshot did not say so (517548 with sparing)."""
+    planner: Any = rig.coordinator._planning.thread
+    gate = Gate(planner.plan, after=True)
+    monkeypatch.setattr(planner, "plan", gate)
+    await rig.pod("low-0", cls="low", on="n0")
+    await rig.pod("small", cls="high", on="n1", cpu="1")
+    await rig.gang("high", 1, "high")
+    await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 3, "all pods")
+    asked = asyncio.create_task(rig.filter("high-0"))
+    await rig.until(lambda: gate.reached, "the search has begun")
+    await rig.remove("small")
+    await rig.until(lambda: rig.cache.pod_named("default", "small") is None, "it is gone")
+    gate.opened.set()
+    await asked
+    (flight,) = rig.coordinator.book
+    assert not flight.plan.victims

@@ -19,7 +19,7 @@ from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
 from extender.kube.api_errors import ApiError
 from extender.model.errors import NotReady
-from extender.model.objects import Pod
+from extender.model.objects import Node, Pod
 from extender.model.settings import Settings
 from extender.observe.observe_verbs import ObserveVerbs
 from extender.observe.observer import Observer
@@ -193,6 +193,8 @@ class Host:
             old, new = change.old, change.new
             if isinstance(old, Pod | None) and isinstance(new, Pod | None):
                 coordinator.observe(old, new)
+            elif isinstance(old, Node | None) and isinstance(new, Node | None):
+                coordinator.observe_node(old, new)
 
         cache.subscribe(observe)
         self._listen(cache, coordinator)

@@ -66,7 +66,7 @@ class Desk:
         self.cheap: Plan | Refusal = NO
         self.answer: Flight | Refusal = NO
         self.during: Callable[[], None] = lambda: None
-        self.emptied: set[str] = set()
+        self.freed: set[str] = set()
         """Nodes that a pod has just left."""
         self.said: list[tuple[Any, ...]] = []
         self.accepted: list[list[str]] = []
@@ -114,7 +114,7 @@ class Desk:
                 Any,
                 SimpleNamespace(
                     accepts=lambda pod, names: self.accepted.append(list(names)),
-                    emptied_lately=lambda: frozenset(self.emptied),
+                    freed_lately=lambda: frozenset(self.freed),
                 ),
             ),
             notices=cast(

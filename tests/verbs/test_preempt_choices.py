@@ -232,7 +232,7 @@ class TestBreakingAGang:
 
     async def test_room_that_has_just_come_goes_before_nodes_that_break_nothing(self) -> None:
         desk, candidates = self.desk()
-        desk.emptied = {"n3"}
+        desk.freed = {"n3"}
         desk.cheap = plan_over()
         desk.answer = flying(desk.cheap)
         assert await desk.asked(SINGLE, **candidates) == []

@@ -17,7 +17,7 @@ from extender.gang.act.sweeper import Sweeper
 from extender.gang.act.term import Term, reading_of, telling_of
 from extender.gang.act.term_parts import PLANNING, acting_of, planning_of, seating_of
 from extender.gang.plan.question import Masks
-from extender.model.objects import Pod
+from extender.model.objects import Node, Pod
 
 FRESH_SECONDS = 0.1
 """How often it is looked whether all watches are up again, before records are judged."""
@@ -115,6 +115,10 @@ class Coordinator:
         self.flights.observe(old, new)
         self.bookings.observe(old, new)
         self._seating.refused_seats.observe(old, new)
+
+    def observe_node(self, old: Node | None, new: Node | None) -> None:
+        """Take note of one node event."""
+        self.evidence.observe_node(old, new)
 
     # -- time ---------------------------------------------------------------------------
 

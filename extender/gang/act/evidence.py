@@ -17,7 +17,7 @@ from cachetools import TTLCache
 from extender.gang.act.accepted_nodes import AcceptedNodes
 from extender.gang.plan.question import Masks
 from extender.model.gang import Gang
-from extender.model.objects import DEFAULT_SCHEDULER, Pod
+from extender.model.objects import DEFAULT_SCHEDULER, Node, Pod
 
 REFUSED_SECONDS = 300.0
 """How long a refused seat is remembered: the gang's next plans, and those of gangs like it, leave
@@ -25,7 +25,7 @@ the node alone. Longer than the pauses between plans, so that nobody is evicted 
 MAX_REFUSED = 65536
 LIST_SECONDS = 1.0
 """How much older than its question kube-scheduler's list of nodes may be, at most."""
-EMPTIED_SECONDS = 60.0
+FREED_SECONDS = 60.0
 """For how long it is remembered that a pod has left a node: lists wait for their gang's turn."""
 MAX_SCHEDULERS = 100
 
@@ -40,8 +40,8 @@ class Evidence:
         )
         """Kinds of pods, with the node that was refused them as a seat."""
         self._refusals = 0
-        self._emptied: dict[str, float] = {}
-        """Nodes that a pod has left lately, and when, the latest last."""
+        self._freed: dict[str, float] = {}
+        """Nodes that have come, or a pod has left, lately, and when, the latest last."""
         self._now = monotonic
         self.asked_at = -inf
         """Monotonic time at which kube-scheduler asked about a pod last."""
@@ -63,14 +63,19 @@ class Evidence:
             return
         left = old.node or old.nominated
         if left and (new is None or left != (new.node or new.nominated)):
-            self._emptied_now(left)
+            self._freed_now(left)
 
-    def _emptied_now(self, node: str) -> None:
+    def observe_node(self, old: Node | None, new: Node | None) -> None:
+        """Note which node has come, or takes other pods than before."""
+        if new is not None and (old is None or _offers(old) != _offers(new)):
+            self._freed_now(new.name)
+
+    def _freed_now(self, node: str) -> None:
         now = self._now()
-        self._emptied.pop(node, None)
-        self._emptied[node] = now
-        while now - self._emptied[first := next(iter(self._emptied))] > EMPTIED_SECONDS:
-            del self._emptied[first]
+        self._freed.pop(node, None)
+        self._freed[node] = now
+        while now - self._freed[first := next(iter(self._freed))] > FREED_SECONDS:
+            del self._freed[first]
 
     def not_older(self, lists: Masks | None, asked: float) -> Masks | None:
         """Return lists by member uid, with the nodes they may lack for being older than a room.
@@ -81,16 +86,16 @@ class Evidence:
         """
         if not lists:
             return lists
-        emptied = self._emptied_since(asked - LIST_SECONDS)
-        return {uid: names | emptied for uid, names in lists.items()}
+        freed = self._freed_since(asked - LIST_SECONDS)
+        return {uid: names | freed for uid, names in lists.items()}
 
-    def emptied_lately(self) -> frozenset[str]:
-        """Return the nodes that a pod has left since kube-scheduler began to make up the question
+    def freed_lately(self) -> frozenset[str]:
+        """Return the nodes that may have room since kube-scheduler began to make up the question
         that has just come."""
-        return self._emptied_since(self._now() - LIST_SECONDS)
+        return self._freed_since(self._now() - LIST_SECONDS)
 
-    def _emptied_since(self, since: float) -> frozenset[str]:
-        latest = takewhile(lambda each: each[1] > since, reversed(self._emptied.items()))
+    def _freed_since(self, since: float) -> frozenset[str]:
+        latest = takewhile(lambda each: each[1] > since, reversed(self._freed.items()))
         return frozenset(name for name, _ in latest)
 
     def unseen(self, gang: Gang) -> Pod | None:
@@ -141,6 +146,10 @@ class Evidence:
             for pod in gang.pending
             if _kind(pod) in by_kind
         }
+
+
+def _offers(node: Node) -> tuple[object, ...]:
+    return node.uid, node.unschedulable, node.allocatable, node.taints, node.labels
 
 
 def _kind(pod: Pod) -> object:

@@ -137,8 +137,11 @@ class PlanningTurns:
                 return self._refuse(
                     Refusal(gang=key, code=Code.CHANGED, message=why), NEVER, verb, seconds
                 )
-            if not why and attempt == 0 and self._room_came(draft, snapshot):
-                continue  # once: where something changes all the time the gang has its turn too
+            # Once: where something changes all the time the gang has its turn too.
+            if not why and attempt == 0 and draft.victims:
+                longer = self._evidence.not_older(offered, asked) != lists
+                if longer or self._room_came(draft, snapshot):
+                    continue
             if not why:
                 return self._commit(draft, verb, seconds)
         refusal = Refusal(
@@ -262,7 +265,7 @@ class PlanningTurns:
     def _room_came(self, draft: Flight, snapshot: Snapshot) -> bool:
         """Whether its victims might be spared by what is free since ``snapshot``."""
         taken = {*draft.plan.takes_over, draft.key}
-        return bool(draft.victims) and bool(self._flights.room_came(draft, snapshot, taken))
+        return bool(self._flights.room_came(draft, snapshot, taken))
 
     def _gang_now(self, gang: Gang, snapshot: Snapshot) -> Gang:
         """Return the gang as it is in a newer snapshot."""
