@@ -60,6 +60,9 @@ class PlanProvider(Protocol):
     def stale(self) -> str | None:
         """Return why gangs cannot be decided now."""
 
+    def takes_unit(self, name: str) -> bool:
+        """Whether what goes together under this name goes, or is about to."""
+
     def crowded(self, flight: Flight) -> bool:
         """Whether pods that were offered a seat's node may be in the way of the seats."""
 
@@ -127,5 +130,9 @@ class Context(Struct, frozen=True):
             return gang
         if not gang.starts_whole:
             return None
-        needed = gang.missing or self.book.takes_unit(str(self.resolver.unit_key(pod)))
-        return gang if needed else None
+        return gang if gang.missing or self.goes_with(pod) else None
+
+    def goes_with(self, pod: Pod) -> str:
+        """Return the unit with which the pod would have to go at this moment, "" for none."""
+        key = self.resolver.unit_key(pod)
+        return str(key) if key is not None and self.asking.takes_unit(str(key)) else ""

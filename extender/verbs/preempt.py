@@ -68,7 +68,7 @@ class Preempt:
             return NOTHING
         if not context.acts_for(pod):
             return self._as_it_would(pod, args.candidates)
-        if self._beyond_quorum(pod):
+        if self._beyond_quorum(pod) or context.goes_with(pod):
             # More than the quorum is placed only at no extra disruption.
             return NOTHING
         result = await self._single(pod, args.candidates)

@@ -11,11 +11,12 @@ from msgspec.structs import replace
 from extender.gang.act import driver
 from extender.gang.act.evictor import Evictor
 from extender.gang.act.flight_units import FlightUnits
+from extender.gang.act.notifier import WAKE_ANNOTATION
 from extender.gang.act.unit import EvictionUnit
 from extender.model.plan import Victim
 from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
-from tests.gang.rig import FAST, HIGH, REAL_DELETE, Rig, full_cluster, held_back, let_go
+from tests.gang.rig import FAST, HIGH, LOW, REAL_DELETE, Rig, full_cluster, held_back, let_go
 
 
 async def test_who_is_to_go_is_not_counted_as_running(rig: Rig) -> None:
@@ -58,6 +59,51 @@ async def test_nobody_joins_a_gang_that_is_to_go(rig: Rig) -> None:
     assert "is to go for" in answer.failed_and_unresolvable["n2"]
     let_go(held)
     await rig.until_names("low-2", *HIGH)
+
+
+@pytest.mark.parametrize("together", [True, False])
+async def test_nobody_joins_a_gang_whose_rest_still_has_to_go(rig: Rig, *, together: bool) -> None:
+    """Its plan had ended, with a request that was not answered: a member that was made anew got a
+    node, the rest went, and it was left alone (seed 557852, where members start one by one)."""
+    if together:
+        await full_cluster(rig)
+    else:
+        await rig.client.create(
+            "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups",
+            {
+                "metadata": {"name": "low"},
+                "spec": {
+                    "schedulingPolicy": {"basic": {}},
+                    "disruptionMode": {"all": {}},
+                    "priorityClassName": "low",
+                },
+            },
+        )
+        for i, name in enumerate(LOW):
+            await rig.pod(name, cls="low", group="low", on=f"n{i}")
+        await rig.gang("high", 2, "high")
+        await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 4, "four pods")
+    await rig.nodes(1, first=2)
+    held = held_back(rig, "DELETE", f"low-1{REAL_DELETE}")
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until_names("low-1", *HIGH)
+    await rig.until(lambda: held.hits > 0, "the request for the other is on its way")
+    await rig.remove("high-1")
+    await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan ends")
+    await rig.pod("low-2", cls="low", group="low", cpu="1")
+    answer = await rig.filter("low-2", "n2")
+    assert not answer.node_names
+    assert not (await rig.preempt("low-2", n1=["low-1"])).candidates
+    let_go(held)
+    await rig.until_names("low-2", "high-0")
+    if together:
+        await rig.pod("low-3", cls="low", group="low", cpu="1")
+    else:
+        await rig.until(lambda: WAKE_ANNOTATION in rig.cached("low-2").annotations, "it is woken")
+    deadline = time.monotonic() + 60
+    while not (await rig.filter("low-2", "n0", "n1", "n2")).node_names:
+        assert time.monotonic() < deadline, "it waits for ever"
+        await asyncio.sleep(0.05)
 
 
 async def test_who_comes_after_the_last_of_its_unit_has_gone_goes_too(rig: Rig) -> None:

@@ -55,6 +55,8 @@ class Desk:
         self.full: set[str] = set()
         self.crowded = False
         self.given = True
+        self.going: set[str] = set()
+        """Units that are being evicted."""
         self.starts = True
         """Whether the start may begin with the member."""
         self.swap: str | None = None
@@ -109,6 +111,7 @@ class Desk:
                 crowded=lambda flight: self.crowded,
                 stale=lambda: self.behind,
                 starts_with=self._starts_with,
+                takes_unit=lambda name: name in self.going,
                 seat_given=self._given,
                 turned_away=lambda flight, pod, alone: say("turned away", pod.uid),
                 seat_not_tried=lambda flight, pod: say("not tried"),
@@ -121,7 +124,8 @@ class Desk:
             "evidence": SimpleNamespace(accepts=lambda pod, names: say("accepts", *names)),
             "notices": SimpleNamespace(
                 held_back=SimpleNamespace(
-                    note=lambda pod: say("held back"), wake=lambda pods: say("wake")
+                    note=lambda pod, unit="": say("held back", *([unit] if unit else ())),
+                    wake=lambda pods: say("wake"),
                 )
             ),
             "offers": SimpleNamespace(
@@ -130,6 +134,7 @@ class Desk:
             ),
             "resolver": SimpleNamespace(
                 member_key=lambda pod: KEY if pod.pod_group else None,
+                unit_key=lambda pod: KEY if pod.pod_group else None,
                 resolve=lambda key, state: self._gang(),
             ),
             "enforcement": SimpleNamespace(

@@ -97,6 +97,7 @@ class Desk:
                     stale=lambda: self.stale,
                     ask=ask,
                     ensure=ensure,
+                    takes_unit=lambda name: name in self.going,
                     seat_not_offered=lambda flight, pod, others: say("not offered"),
                     seat_not_tried=lambda flight, pod: say("not tried"),
                 ),
@@ -107,7 +108,6 @@ class Desk:
                     of_member=self.flights.get,
                     nodes=lambda: self.held,
                     get=lambda key: SimpleNamespace(binding=key.name in self.binding),
-                    takes_unit=lambda name: name in self.going,
                 ),
             ),
             evidence=cast(

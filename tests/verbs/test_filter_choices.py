@@ -320,3 +320,18 @@ async def test_a_seat_that_was_swapped_for_one_in_the_list_is_given(
     desk.filter._context.asking.seat_not_offered = and_changing  # type: ignore[method-assign]
     assert (await desk(MEMBER, "n1", "n2")).node_names == []
     assert beyond(desk) == [("not offered", "n1", "n2")], "that it waits is told the next time"
+
+
+async def test_who_comes_to_a_gang_that_is_being_evicted_waits_until_it_has_gone() -> None:
+    """Its members start one by one, and go together."""
+    desk = Desk()
+    desk.waits = False
+    desk.going = {str(KEY)}
+    answer = await desk(MEMBER, "n0", "n1")
+    assert not answer.node_names
+    assert answer.failed_and_unresolvable["n0"] == (
+        f"{KEY}: who joins it waits until it has been evicted"
+    )
+    assert ("held back", str(KEY)) in desk.said
+    desk.going = set()
+    assert (await desk(MEMBER, "n0", "n1")).node_names == ["n0", "n1"]

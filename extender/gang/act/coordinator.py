@@ -69,7 +69,7 @@ class Coordinator:
         self.decisions = self.telling.decisions
         self.admission, self.flights = acting.admission, acting.flights
         self.eviction_history = acting.eviction_history
-        self.crowded = self.flights.crowded
+        self.crowded, self.takes_unit = self.flights.crowded, self.flights.units.takes
         answering = planning.answering
         self.known, self.ensure, self.ask = answering.known, answering.ensure, answering.ask
         self.bookings = planning.bookings

@@ -237,8 +237,14 @@ class FlightUnits:
         if flight is not None:
             self._replan(flight, f"{unit.name} went in part and is whole again by others")
 
+    def takes(self, name: str) -> bool:
+        """Whether what goes together under this name is to go, or has gone in part and still has
+        to: who comes to it now would have to go with it, or be left alone."""
+        return self._book.takes_unit(name) or self.evictions.owes(name)
+
     def unit_ended(self, unit: EvictionUnit) -> None:
         """Take note that a unit is gone, or let go of."""
+        self._notices.held_back.unit_ended(unit.name)
         self._keeper.settle(unit.plan_id, self.evictions.of_plan)
 
     def _flight_of(self, unit: EvictionUnit) -> Flight | None:

@@ -46,13 +46,17 @@ class HeldBack:
         """By uid, to be woken when a plan ends."""
         self._failed: Shares[str, Pod] = Shares(MAX_HELD_BACK)
         """By uid, those that could not be woken."""
+        self._of_unit: dict[str, set[str]] = {}
+        """Unit -> uids of those who wait until it has gone."""
         self._again_at = 0.0
         self._pause = FIRST_PAUSE
 
-    def note(self, pod: Pod) -> None:
+    def note(self, pod: Pod, unit: str = "") -> None:
         """Remember a pod without a seat that a seat kept off a node: of no gang, or beyond the
-        quorum that is being seated."""
+        quorum that is being seated; or that waits until its ``unit`` has gone."""
         _put(self._kept, pod)
+        if unit and pod.uid in self._kept:
+            self._of_unit.setdefault(unit, set()).add(pod.uid)
 
     def gone(self, pod: Pod) -> None:
         """Forget a pod that is bound or gone."""
@@ -66,7 +70,15 @@ class HeldBack:
     def wake_all(self) -> None:
         """Wake the pods that a seat has kept waiting."""
         waiting, self._kept = self.pods(), Shares(MAX_HELD_BACK)
+        self._of_unit.clear()
         self.wake(waiting)
+
+    def unit_ended(self, name: str) -> None:
+        """Wake those who wait until this unit has gone."""
+        found = [(uid, self._kept.get(uid)) for uid in sorted(self._of_unit.pop(name, ()))]
+        for uid, _ in found:
+            self._kept.pop(uid)
+        self.wake([pod for _, pod in found if pod is not None])
 
     def wake(self, pods: Sequence[Pod]) -> None:
         """Wake pods that have no seat."""
