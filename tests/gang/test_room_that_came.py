@@ -254,3 +254,17 @@ async def test_room_that_comes_during_the_search_counts_whatever_the_list_said(
     await asked
     (flight,) = rig.coordinator.book
     assert not flight.plan.victims
+
+
+async def test_a_list_does_not_know_that_who_was_offered_a_node_has_gone(rig: Rig) -> None:
+    """kube-scheduler had assumed it there (575367 with sparing)."""
+    await rig.pod("low-0", cls="low", on="n0")
+    await rig.pod("late", cls="high")
+    rig.coordinator.evidence._freed.clear()  # its nodes are not new
+    assert (await rig.filter("late", "n1")).node_names == ["n1"]
+    await rig.gang("high", 1, "high")
+    await rig.remove("late")
+    await rig.until(lambda: rig.cache.pod_named("default", "late") is None, "it is gone")
+    await rig.filter("high-0")
+    (flight,) = rig.coordinator.book
+    assert not flight.plan.victims

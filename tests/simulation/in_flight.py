@@ -62,9 +62,8 @@ class PlansInFlight:
         return any(other != uid and plan_id in ids for other, plan_id in left.items())
 
     def beside(self, plan: Any) -> list[Any]:
-        """Return the other plans that hold their seats."""
-        held = [each for each in self.flights() if each.state.value != "changing"]
-        return [each.plan for each in held if each.plan is not plan]
+        """Return the other plans: seats are held until another plan takes the place of one."""
+        return [each.plan for each in self.flights() if each.plan is not plan]
 
     def owed(self, uid: str, priority: int, *, doubtful: bool) -> bool:
         """Whether a pod has to go since others of its unit have gone by our hand."""

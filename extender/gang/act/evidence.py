@@ -70,6 +70,11 @@ class Evidence:
         if new is not None and (old is None or _offers(old) != _offers(new)):
             self._freed_now(new.name)
 
+    def freed(self, nodes: Iterable[str]) -> None:
+        """Note nodes whose room somebody has given up."""
+        for node in nodes:
+            self._freed_now(node)
+
     def _freed_now(self, node: str) -> None:
         now = self._now()
         self._freed.pop(node, None)
