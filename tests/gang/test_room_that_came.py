@@ -268,3 +268,19 @@ async def test_a_list_does_not_know_that_who_was_offered_a_node_has_gone(rig: Ri
     await rig.filter("high-0")
     (flight,) = rig.coordinator.book
     assert not flight.plan.victims
+
+
+async def test_the_rest_of_a_gang_stays_where_another_of_it_has_left_room(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner deletes the one whose room the plan did not count on (574917 with sparing)."""
+    await rig.group("low", 2, "low")
+    for i, name in enumerate(LOW):
+        await rig.pod(name, cls="low", group="low", cpu="4", on=f"n{i}")
+    await rig.gang("high", 1, "high")
+    gate = await _recorded(rig, monkeypatch, "high-0", "n0", "n1")
+    (flight,) = rig.coordinator.book
+    (seat,) = flight.plan.seats
+    gone, stays = LOW[::-1] if seat.node == "n0" else LOW
+    await _goes_by_itself(rig, gone, gate)
+    assert stays in await rig.names()

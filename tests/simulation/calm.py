@@ -14,8 +14,9 @@ from tests.simulation.placement import fits
 from tests.simulation.replicas import Replicas
 from tests.simulation.state import Seen, State
 
-LAG = 3.0
-"""What happened this long before the first member was bound may have been unknown to us."""
+LAG = 4.0
+"""What happened this long before the first member was bound may have been unknown to us: a watch
+is 1.5 seconds late, and a bind takes two."""
 
 
 class Calm:

@@ -153,8 +153,7 @@ class Comparison:
         holds += nominated_seats(gang, now, seated)
         seen = [*flight.seen_holds, *nominated_seats(gang, before, seated)]
         waits = {victim.uid for victim in flight.plan.waits_for}
-        victims = {victim.uid for victim in flight.plan.victims}
-        return room_came(flight.pods, before, now, seen, holds, waits, victims)
+        return room_came(flight.pods, flight.seats, before, now, seen, holds, waits)
 
     def unneeded(self, flight: Flight, unit: EvictionUnit) -> str:
         """Return why what is left of an untouched unit may stay, "" when its room is needed.

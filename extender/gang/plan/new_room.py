@@ -23,20 +23,20 @@ MOST_NODES = 256
 
 def room_came(
     pods: Mapping[str, Pod],
+    seats: Mapping[str, str],
     before: Snapshot,
     now: Snapshot,
     holds_before: Iterable[Hold],
     holds: Iterable[Hold],
     waits: AbstractSet[str] = frozenset(),
-    victims: AbstractSet[str] = frozenset(),
 ) -> str:
-    """Return a node that takes more of these members now than before, "" for none.
+    """Return a node that takes more of these members now than before, beside the plan's own seats;
+    "" for none.
 
     By what nodes and requests alone decide, without an eviction. Pods that the plan waits for
     (``waits``) count as gone, and those that terminate since; it had a reason not to wait for
-    others, until they are gone. Its ``victims`` count as there, also when they go: their room is
-    no news. ``pods``: members by uid; ``holds_before``, ``holds``: seats of other gangs then and
-    now.
+    others, until they are gone. ``pods``: members by uid; ``seats``: uid -> node; ``holds_before``,
+    ``holds``: seats of other gangs then and now.
     """
     held_before, held = _by_node(holds_before), _by_node(holds)
     if before is now and held_before == held:
@@ -45,14 +45,17 @@ def room_came(
     changed |= {name for name, those in held_before.items() if those != held.get(name)}
     names = list(islice(sorted(changed & now.nodes.keys()), MOST_NODES))
     kinds = {(pod.shape, pod.requests): pod for pod in pods.values()}
+    sits: defaultdict[str, list[Requests]] = defaultdict(list)
+    for uid, node in seats.items():
+        if uid in pods:
+            sits[node].append(pods[uid].requests)
     for name in names:
         old, new = before.bound.get(name, ()), now.bound.get(name, ())
-        there = {pod.uid for pod in old if pod.deleting} | victims
+        there = {pod.uid for pod in old if pod.deleting}
         going = {pod.uid for pod in new if pod.deleting} - there | waits
-        taken = [hold.requests for hold in held.get(name, ())]
-        present = {pod.uid for pod in new}
-        taken += [pod.requests for pod in old if pod.uid in victims and pod.uid not in present]
-        took = [hold.requests for hold in held_before.get(name, ())]
+        own = sits.get(name, [])
+        taken = own + [hold.requests for hold in held.get(name, ())]
+        took = own + [hold.requests for hold in held_before.get(name, ())]
         for pod in kinds.values():
             if _members(pod, name, now, going, taken) > _members(pod, name, before, waits, took):
                 return name
