@@ -89,6 +89,11 @@ class CouldRun:
                 kept |= offered.get(uid, set()) | {pod.nominated}
             for name in kept & free.keys():
                 free[name] -= _cpu(dict(pod.requests)) or 0
+        bound = {pod.uid for pods in snapshot.bound.values() for pod in pods}
+        for uid in offered.keys() - snapshot.pending.keys() - bound - mine:
+            # It is not known of yet, and kube-scheduler may have assumed it there.
+            for name in offered[uid] & free.keys():
+                free[name] -= self._state.pods[uid].cpu if uid in self._state.pods else 0
         works = {uid: pod.cpu for uid, pod in self._state.pods.items()}
         return fits(free, [works[s.uid] for s in plan.seats if s.uid in works])
 
