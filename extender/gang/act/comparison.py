@@ -155,23 +155,19 @@ class Comparison:
         waits = {victim.uid for victim in flight.plan.waits_for}
         return room_came(flight.pods, flight.seats, before, now, seen, holds, waits)
 
-    def unneeded(self, flight: Flight, unit: EvictionUnit) -> str:
-        """Return why what is left of an untouched unit may stay, "" when its room is needed.
+    def gone_in_part(self, flight: Flight, unit: EvictionUnit) -> str:
+        """Return why what is left of an untouched unit may stay, "" when nothing speaks for it.
 
-        Others may have deleted those of it whose room the seats are to have.
+        Where others have taken a part of it another search may find seats without the rest. A
+        plan is searched for again for that a few times, as for room that has come.
         """
-        plan, stay = flight.plan, {victim.uid for victim in unit.unsent}
         if flight.seen is None or flight.replans >= SPARING_REPLANS:
             return ""
-        if len(stay) == len(unit.victims) and len(flight.victims) == len(plan.victims):
+        left, victims = unit.unsent, flight.plan.victims
+        if len(left) == len(unit.victims) and len(flight.victims) == len(victims):
             return ""  # all are there
-        going = {*flight.victims, *flight.waits} - stay
-        held = [hold for hold in self._book.holds() if hold.gang != flight.key]
-        if quick_problem(flight.seats, flight.pods, self.shown(), going, held):
-            return ""
-        others = {v.uid for v in (*plan.victims, *plan.waits_for) if v.unit != unit.name}
-        needed = quick_problem(flight.seats, flight.pods, flight.seen, others, flight.seen_holds)
-        return f"the seats have room without what is left of {unit.name}" if needed else ""
+        had = sum(victim.unit == unit.name for victim in victims)
+        return f"a part of {unit.name} has gone by itself" if len(left) < had else ""
 
     def stays(self, flight: Flight) -> str:
         """Return who of those waited for does not go after all, "" when all do."""

@@ -171,7 +171,7 @@ class FlightUnits:
                 return False
         why = self.comparison.grown(unit)
         if not why and flight.seen is not None and not self.evictions.asks(flight.id):
-            why = self._spares(flight) or self.comparison.unneeded(flight, unit)
+            why = self._spares(flight) or self.comparison.gone_in_part(flight, unit)
         if why:
             self._replan(flight, why)
         return not why
