@@ -346,9 +346,10 @@ class Checks(Listener):
                     self.broken("needless", f"{plan.gang} has room without evicting {name}")
 
     def _joined(self, pod: Seen) -> bool:
-        """Whether it was on its way to a node when its unit went: it goes with the rest."""
+        """Whether it was on its way to a node when its unit went, as far as is known by then: it
+        goes with the rest."""
         return pod.work.whole and any(
-            priority > pod.priority and pod.made < taken <= pod.bound
+            priority > pod.priority and pod.made < taken <= pod.bound + NEWS
             for taken, priority in self._taken.get(pod.work.name, ())
         )
 
