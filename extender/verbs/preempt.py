@@ -187,12 +187,17 @@ class Preempt:
         stale = asking.stale()
         if stale is not None:
             return self._allowed(pod, clean)
-        nodes = self._context.cluster.snapshot().nodes
-        # Nobody is to go beside room that came while kube-scheduler looked for candidates.
-        freed = self._context.evidence.freed_lately()
-        elsewhere = frozenset(nodes) - clean.keys() - breaking.keys() - freed
-        gang = single_gang(pod)
-        cheap = await asking.ask(gang, {pod.uid: elsewhere})
+        gang, asked = single_gang(pod), self._context.evidence.asked_at
+        candidates = clean.keys() | breaking.keys()
+
+        def masks() -> dict[str, frozenset[str]]:
+            """Nobody is to go beside room that came while kube-scheduler looked for candidates, or
+            while we search; nor where it was our word that kept the pod off a node."""
+            nodes = frozenset(self._context.cluster.snapshot().nodes)
+            free = self._context.evidence.freed_since(asked) | self._context.book.nodes()
+            return {pod.uid: nodes - candidates - free}
+
+        cheap = await asking.ask(gang, masks())
         # A search takes seconds, in which seats may have come to be held there, and victims to be
         # protected, or of a gang that goes whole.
         clean = self._sorted(pod, clean)[0]
@@ -200,9 +205,7 @@ class Preempt:
             return self._allowed(pod, clean)
         if clean and cheap.victims and {victim.node for victim in cheap.victims} <= clean.keys():
             return self._allowed(pod, clean)
-        answer = await asking.ensure(
-            gang.key, Verb.PREEMPT, single=gang, masks={pod.uid: elsewhere}
-        )
+        answer = await asking.ensure(gang.key, Verb.PREEMPT, single=gang, masks=masks())
         if isinstance(answer, Flight):
             return NOTHING
         return self._allowed(pod, self._sorted(pod, clean)[0])

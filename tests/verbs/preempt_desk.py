@@ -114,7 +114,8 @@ class Desk:
                 Any,
                 SimpleNamespace(
                     accepts=lambda pod, names: self.accepted.append(list(names)),
-                    freed_lately=lambda: frozenset(self.freed),
+                    freed_since=lambda asked: frozenset(self.freed),
+                    asked_at=0.0,
                 ),
             ),
             notices=cast(

@@ -230,13 +230,26 @@ class TestBreakingAGang:
         assert await desk.asked(SINGLE, n0=candidates["n0"]) == []
         assert desk.said == [("ask", "n1", "n2", "n3"), ("ensure", Verb.PREEMPT, "n1", "n2", "n3")]
 
-    async def test_room_that_has_just_come_goes_before_nodes_that_break_nothing(self) -> None:
+    @pytest.mark.parametrize("why", ["freed", "held"])
+    async def test_room_that_has_just_come_goes_before_nodes_that_break_nothing(
+        self, why: str
+    ) -> None:
+        """Or that has seats, for which we have refused it, and which may be gone after the search
+        (599569, 607790 with sparing)."""
         desk, candidates = self.desk()
-        desk.freed = {"n3"}
+        setattr(desk, why, {"n3"})
         desk.cheap = plan_over()
         desk.answer = flying(desk.cheap)
         assert await desk.asked(SINGLE, **candidates) == []
         assert desk.said == [("ask",), ("ensure", Verb.PREEMPT)]
+
+    async def test_room_that_comes_during_the_search_counts_for_the_next(self) -> None:
+        desk, candidates = self.desk()
+        desk.during = lambda: desk.freed.add("n3")
+        desk.cheap = plan_over(candidates["n0"])
+        desk.answer = flying(plan_over())
+        assert await desk.asked(SINGLE, **candidates) == []
+        assert desk.said == [("ask", "n3"), ("ensure", Verb.PREEMPT)]
 
     @pytest.mark.parametrize("breaking", [False, True])
     async def test_where_seats_came_to_be_held_during_the_search_is_not_left(

@@ -91,13 +91,13 @@ class Evidence:
         """
         if not lists:
             return lists
-        freed = self._freed_since(asked - LIST_SECONDS)
+        freed = self.freed_since(asked)
         return {uid: names | freed for uid, names in lists.items()}
 
-    def freed_lately(self) -> frozenset[str]:
+    def freed_since(self, asked: float) -> frozenset[str]:
         """Return the nodes that may have room since kube-scheduler began to make up the question
-        that has just come."""
-        return self._freed_since(self._now() - LIST_SECONDS)
+        that came at ``asked``, monotonic."""
+        return self._freed_since(asked - LIST_SECONDS)
 
     def _freed_since(self, since: float) -> frozenset[str]:
         latest = takewhile(lambda each: each[1] > since, reversed(self._freed.items()))
