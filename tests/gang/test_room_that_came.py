@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from extender.gang.tell.decisions import Verb
 from extender.sandbox.faults import Fault
 from tests.gang.rig import HIGH, LOW, PODS, REAL_DELETE, Rig, full_cluster, held_back, let_go
 
@@ -284,3 +285,27 @@ async def test_the_rest_of_a_gang_stays_where_another_of_it_has_left_room(
     gone, stays = LOW[::-1] if seat.node == "n0" else LOW
     await _goes_by_itself(rig, gone, gate)
     assert stays in await rig.names()
+
+
+async def test_seats_that_go_back_during_the_search_are_room(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search had left room for them, and they were not held any more when it had ended
+    (586495 with sparing)."""
+    await rig.pod("low-0", cls="low", on="n0")
+    await rig.gang("first", 1, "high")
+    await rig.coordinator.ensure(rig.resolver_key("first-0"), Verb.LOOP)
+    (first,) = rig.coordinator.book
+    assert [seat.node for seat in first.plan.seats] == ["n1"]
+    planner: Any = rig.coordinator._planning.thread
+    gate = Gate(planner.plan, after=True)
+    monkeypatch.setattr(planner, "plan", gate)
+    await rig.gang("high", 1, "high")
+    asked = asyncio.create_task(rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP))
+    await rig.until(lambda: gate.reached, "the search has begun")
+    await rig.remove("first-0")
+    await rig.until(lambda: first.over, "the seat is given back")
+    gate.opened.set()
+    await asked
+    (flight,) = rig.coordinator.book
+    assert not flight.plan.victims

@@ -135,13 +135,19 @@ class Comparison:
         """
         if flight.seen is None or flight.replans >= SPARING_REPLANS or not flight.victims:
             return ""
-        name = self.room_came(flight, flight.seen, {flight.key})
+        name = self.room_came(flight, flight.seen, flight.seen_holds, {flight.key})
         return f"{name} has room since the plan was made" if name else ""
 
-    def room_came(self, flight: Flight, before: Snapshot, taken: AbstractSet[GangKey]) -> str:
-        """Return a node that takes a member now and did not ``before``, "" for none.
+    def room_came(
+        self,
+        flight: Flight,
+        before: Snapshot,
+        held_before: Iterable[Hold],
+        taken: AbstractSet[GangKey],
+    ) -> str:
+        """Return a node that takes more members now than ``before``, "" for none.
 
-        ``taken``: gangs whose seats are the plan's to have.
+        ``held_before``: seats of others then. ``taken``: gangs whose seats are the plan's to have.
         """
         now = self.shown()
         gang = self._gang(flight, now)
@@ -149,9 +155,10 @@ class Comparison:
             return ""
         held = list(self._book.holds())
         holds = [hold for hold in held if hold.gang not in taken]
-        seated = {hold.uid for hold in (*held, *flight.seen_holds)}
+        then = [hold for hold in held_before if hold.gang not in taken]
+        seated = {hold.uid for hold in (*held, *then)}
         holds += nominated_seats(gang, now, seated)
-        seen = [*flight.seen_holds, *nominated_seats(gang, before, seated)]
+        seen = [*then, *nominated_seats(gang, before, seated)]
         waits = {victim.uid for victim in flight.plan.waits_for}
         return room_came(flight.pods, flight.seats, before, now, seen, holds, waits)
 

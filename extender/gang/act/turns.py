@@ -122,7 +122,7 @@ class PlanningTurns:
                 return self._refuse(waits, version, verb, 0.0)
             began = self._clocks.monotonic()
             struck = self._struck(gang, snapshot, masks)
-            lists = self._evidence.not_older(offered, asked)
+            lists, held = self._evidence.not_older(offered, asked), self._book.holds()
             answer = await self.search(gang, snapshot, struck, lists)
             seconds = self._clocks.monotonic() - began
             if isinstance(answer, Plan):
@@ -140,7 +140,7 @@ class PlanningTurns:
             # Once: where something changes all the time the gang has its turn too.
             if not why and attempt == 0 and draft.victims:
                 longer = self._evidence.not_older(offered, asked) != lists
-                if longer or self._room_came(draft, snapshot):
+                if longer or self._room_came(draft, snapshot, held):
                     continue
             if not why:
                 return self._commit(draft, verb, seconds)
@@ -262,10 +262,11 @@ class PlanningTurns:
                 return why
         return self._takes_from_binding(draft) or self._flights.problem(draft)
 
-    def _room_came(self, draft: Flight, snapshot: Snapshot) -> bool:
-        """Whether its victims might be spared by what is free since ``snapshot``."""
+    def _room_came(self, draft: Flight, snapshot: Snapshot, held: list[Hold]) -> bool:
+        """Whether its victims might be spared by what is free since ``snapshot``, when these seats
+        were held."""
         taken = {*draft.plan.takes_over, draft.key}
-        return bool(self._flights.room_came(draft, snapshot, taken))
+        return bool(self._flights.room_came(draft, snapshot, held, taken))
 
     def _gang_now(self, gang: Gang, snapshot: Snapshot) -> Gang:
         """Return the gang as it is in a newer snapshot."""
