@@ -309,3 +309,19 @@ async def test_seats_that_go_back_during_the_search_are_room(
     await asked
     (flight,) = rig.coordinator.book
     assert not flight.plan.victims
+
+
+async def test_a_list_may_not_know_of_seats_that_have_gone_back(rig: Rig) -> None:
+    """Its member was nominated there, and kube-scheduler kept the room (609541 with sparing)."""
+    await rig.pod("low-0", cls="low", on="n0")
+    await rig.gang("first", 1, "high")
+    await rig.coordinator.ensure(rig.resolver_key("first-0"), Verb.LOOP)
+    (first,) = rig.coordinator.book
+    assert [seat.node for seat in first.plan.seats] == ["n1"]
+    rig.coordinator.evidence._freed.clear()  # its nodes are not new
+    await rig.remove("first-0")
+    await rig.until(lambda: first.over, "the seat is given back")
+    await rig.gang("high", 1, "high")
+    await rig.filter("high-0")
+    (flight,) = rig.coordinator.book
+    assert not flight.plan.victims

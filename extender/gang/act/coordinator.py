@@ -91,6 +91,8 @@ class Coordinator:
     def _flight_ended(self, flight: Flight, *, done: bool, penal: bool, why: str) -> None:
         self.admission.ended(flight, done=done, why=why, seen=self.stale() is None)
         self.bindings.ended(flight, done=done, why=why)
+        # kube-scheduler keeps room for those whom we nominated until it hears of their clearing.
+        self.evidence.freed(set(flight.seats.values()))
         if done:
             self._reading.waiting.succeeded(flight.key)
         elif penal:
