@@ -85,11 +85,12 @@ class Evictions:
         return list(self._units.get(plan_id, {}).values())
 
     def owes(self, name: str) -> bool:
-        """Whether pods of a unit must go and do not yet, or may still go by an earlier request."""
-        return any(
-            unit.fates[uid] in (Fate.WAITING, Fate.ASKED)
+        """Whether pods of a unit must go and do not yet, or may by a request that is under way."""
+        units = self._by_name.get(name, ())
+        return any(unit.waits_for_answers for unit in units) or any(
+            unit.fates[uid] is Fate.WAITING
             or (unit.fates[uid] is Fate.REFUSED and self._now() < unit.doubtful_until)
-            for unit in self._by_name.get(name, ())
+            for unit in units
             for uid in unit.must_go & unit.victims.keys()
         )
 
