@@ -325,3 +325,56 @@ async def test_a_list_may_not_know_of_seats_that_have_gone_back(rig: Rig) -> Non
     await rig.filter("high-0")
     (flight,) = rig.coordinator.book
     assert not flight.plan.victims
+
+
+async def test_victims_stay_once_the_seats_have_room_without_them(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others beside them have left (610614, 616856 with sparing)."""
+    await rig.pod("low-0", cls="low", on="n0", cpu="1")
+    await rig.pod("small", cls="top", on="n0", cpu="1")
+    await rig.pod("busy", cls="top", on="n1", cpu="4")
+    await rig.gang("high", 1, "high")
+    await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 4, "all pods")
+    gate = await _recorded(rig, monkeypatch, "high-0", "n0")
+    (flight,) = rig.coordinator.book
+    assert [victim.name for victim in flight.plan.victims] == ["low-0"]
+    await _goes_by_itself(rig, "small", gate)
+    assert "low-0" in await rig.names()
+
+
+async def test_room_that_comes_during_the_second_search_is_seen_before_anybody_goes(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan is searched for twice at most at a time (531746 with sparing)."""
+    planner: Any = rig.coordinator._planning.thread
+    plan, searches = planner.plan, 0
+
+    async def planned(*args: Any) -> Any:
+        nonlocal searches
+        found = await plan(*args)
+        searches += 1
+        if searches == 1:
+            await _leaves("first")
+        elif searches == 2:
+            await _leaves("second")
+        return found
+
+    async def _leaves(name: str) -> None:
+        await rig.remove(name)
+        await rig.until(lambda: rig.cache.pod_named("default", name) is None, "it is gone")
+
+    monkeypatch.setattr(planner, "plan", planned)
+    await rig.nodes(2, first=2)
+    for name, cls, node in (
+        ("low-0", "low", "n0"),
+        ("low-1", "low", "n3"),
+        ("first", "top", "n1"),
+        ("second", "top", "n2"),
+    ):
+        await rig.pod(name, cls=cls, on=node)
+    await rig.gang("high", 2, "high")
+    await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 6, "all pods")
+    await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
+    await rig.until(lambda: any(not f.plan.victims for f in rig.coordinator.book), "it has seats")
+    assert {*LOW} <= await rig.names()

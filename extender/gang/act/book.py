@@ -110,7 +110,7 @@ class Flight(Struct, kw_only=True):
     doubted: bool = False
     """Another pod came to a node with a seat: the plan is to be compared again."""
     seen: Snapshot | None = None
-    """The cluster when the plan was made, until its first eviction."""
+    """The cluster that the plan was searched for in, until its first eviction."""
     seen_holds: tuple[Hold, ...] = ()
     """Seats that were held for others then."""
     spared_at: object = None

@@ -18,7 +18,7 @@ runs in a task of its own, deadlines are looked at by ``tick`` alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
 
 import structlog
@@ -39,7 +39,8 @@ from extender.gang.tell.decisions import Outcome
 from extender.gang.tell.flight_state import FlightState
 from extender.kube.api_errors import ApiError
 from extender.model.objects import Pod
-from extender.model.plan import Code, Plan
+from extender.model.plan import Code, Hold, Plan
+from extender.model.snapshot import Snapshot
 
 log = structlog.get_logger("gang")
 
@@ -111,10 +112,17 @@ class Flights:
 
     # -- 1 to 4: planned, recorded --------------------------------------------------------
 
-    def draft(self, plan: Plan, before: Flight | None = None) -> Flight:
+    def draft(
+        self,
+        plan: Plan,
+        before: Flight | None = None,
+        seen: Snapshot | None = None,
+        held: Iterable[Hold] = (),
+    ) -> Flight:
         """Return a flight for a plan, as the cluster is now; nothing is held yet.
 
-        ``before`` is the gang's plan that it takes the place of.
+        ``before`` is the gang's plan that it takes the place of. ``seen`` is the cluster that the
+        plan was searched for in, ``held`` the seats then: what has room since may spare victims.
         """
         now = self._clocks.monotonic()
         snapshot = self.shown()
@@ -135,14 +143,12 @@ class Flights:
             started=now if before is None else before.started,
             replans=0 if before is None else before.replans + 1,
             completes=before is not None and before.sits,
-            seen=snapshot,
+            seen=seen,
             seen_holds=tuple(
                 hold
-                for hold in self.book.holds()
+                for hold in (held if plan.victims else ())
                 if hold.gang != plan.gang and hold.gang not in plan.takes_over
-            )
-            if plan.victims
-            else (),
+            ),
         )
 
     def begin(self, flight: Flight) -> None:

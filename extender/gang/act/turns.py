@@ -130,7 +130,7 @@ class PlanningTurns:
             if isinstance(answer, Refusal):
                 # The list may be older than the snapshot: not a reason to stay with the answer.
                 return self._refuse(answer, version if not offered else NEVER, verb, seconds)
-            draft = self._flights.draft(answer, before)
+            draft = self._flights.draft(answer, before, snapshot, held)
             why = self._stale() or await self._outdated(draft, gang, snapshot)
             if before is not None and before.over:
                 why = "its plan ended while another one was searched for"

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import islice
+from sys import maxsize
 
 from extender.fit.static import static_allowed
 from extender.model.objects import Pod, Requests
@@ -57,7 +58,9 @@ def room_came(
         taken = own + [hold.requests for hold in held.get(name, ())]
         took = own + [hold.requests for hold in held_before.get(name, ())]
         for pod in kinds.values():
-            if _members(pod, name, now, going, taken) > _members(pod, name, before, waits, took):
+            takes = _members(pod, name, now, going, taken)
+            # Where seats are, that they have room without a victim is news enough.
+            if takes >= (0 if own else 1) and takes > _members(pod, name, before, waits, took):
                 return name
     return ""
 
@@ -65,10 +68,11 @@ def room_came(
 def _members(
     member: Pod, name: str, snapshot: Snapshot, going: AbstractSet[str], taken: Iterable[Requests]
 ) -> int:
-    """Return how many pods like this one a node takes beside what is taken besides."""
+    """Return how many pods like this one a node takes beside what is ``taken``; below 0 where it
+    lacks room for that."""
     node = snapshot.nodes.get(name)
     if node is None or static_allowed(member, node) is not None:
-        return 0
+        return -maxsize
     free = dict(node.allocatable)
     there = (pod.requests for pod in snapshot.bound.get(name, ()) if pod.uid not in going)
     for requests in (*there, *taken):
@@ -77,7 +81,7 @@ def _members(
                 free[resource] -= amount
     wants = snapshot.pending.get(member.uid, member).requests
     rooms = (free.get(resource, 0) // amount for resource, amount in wants if amount)
-    return max(0, min(rooms, default=len(snapshot.pending)))
+    return min(rooms, default=len(snapshot.pending))
 
 
 def _by_node(holds: Iterable[Hold]) -> dict[str, list[Hold]]:
