@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections.abc import AsyncIterator, Iterator
+from itertools import count
 from typing import Any
 
 import grpc
@@ -20,11 +23,19 @@ from tests.server.doubles import Echo
 LARGE = b"x" * (1 << 20)
 """More than the window that a reader has who does not read."""
 Code = grpc.StatusCode
+_sent: list[bytes] = []
+"""What was encoded to be sent."""
+
+
+def _large(*_: object) -> bytes:
+    _sent.append(LARGE)
+    return LARGE
 
 
 @pytest.fixture
 async def site(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
-    monkeypatch.setattr(decision_watch, "_encoded", lambda *_: LARGE)
+    _sent.clear()
+    monkeypatch.setattr(decision_watch, "_encoded", _large)
     settings = Settings(grpc=LOCAL, server=ServerSettings(drain_seconds=0.1))
     async with serving(Echo(), settings, Terms()) as found:
         yield found
@@ -34,7 +45,15 @@ async def first_of(site: Site, callers: Callers) -> Any:
     """A watch whose first message is being sent and cannot arrive."""
     call = callers.raw_stream("/podgroup.v1.WatchService/WatchDecisions")(b"")
     await until(site.server.calls.streams)
-    site.feed.add(made(1))
+    # A call that is counted is not yet one that waits for decisions.
+    deadline = time.monotonic() + 60
+    for number in count(1):
+        site.feed.add(made(number))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await until(lambda: bool(_sent))
+            break
+        assert time.monotonic() < deadline, "nothing is sent"
     # The window is full long before this is over; nothing tells when.
     await asyncio.sleep(0.1)
     return call
