@@ -58,10 +58,11 @@ class Filter:
             answer = context.asking.known(key)
         if answer is None:
             gang = context.waiting_gang(pod)
-            if gang is None and (unit := context.goes_with(pod)):
-                context.notices.held_back.note(pod, unit)
-                return hold_back(names, f"{unit}: who joins it waits until it has been evicted")
             if gang is None:
+                unit = context.goes_with(pod)
+                if unit:
+                    context.notices.held_back.note(pod, unit)
+                    return hold_back(names, f"{unit}: who joins it waits until it has been evicted")
                 context.samples.offered(pod.uid)
                 return self._beside_seats(pod, names)
             # A nominated pod is first tried on its nominated node alone: that is no evidence

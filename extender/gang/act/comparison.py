@@ -98,14 +98,15 @@ class Comparison:
             if str(hold.gang) not in ends and (hold.firm or not flight.binding)
         ]
         going = {*flight.victims, *flight.waits}
-        holds = self._net(flight, holds, snapshot)
+        holds = self._net(flight, holds, snapshot, going)
         holds += nominated_seats(gang, snapshot, {hold.uid for hold in held})
         return quick_problem(flight.seats, flight.pods, snapshot, going, holds)
 
-    def _net(self, flight: Flight, holds: Iterable[Hold], snapshot: Snapshot) -> list[Hold]:
+    def _net(
+        self, flight: Flight, holds: Iterable[Hold], snapshot: Snapshot, going: AbstractSet[str]
+    ) -> list[Hold]:
         """Return seats beside the plan's, less by the room of whom their plans have to wait for."""
         nodes = set(flight.seats.values())
-        going = {*flight.victims, *flight.waits}
         beside = [hold for hold in holds if hold.node in nodes]
         return net_seats(beside, self._leaves, snapshot, going)
 
@@ -153,7 +154,7 @@ class Comparison:
         gang = self._gang(flight, now)
         if gang is None:
             return ""
-        held = list(self._book.holds())
+        held = self._book.holds()
         holds = [hold for hold in held if hold.gang not in taken]
         then = [hold for hold in held_before if hold.gang not in taken]
         seated = {hold.uid for hold in (*held, *then)}
@@ -219,7 +220,7 @@ class Comparison:
             if hold.gang != flight.key and (hold.firm or not flight.binding)
         ]
         going, snapshot = {*flight.victims, *flight.waits}, self.shown()
-        seats = [*self._net(flight, others, snapshot), *offered]
+        seats = [*self._net(flight, others, snapshot, going), *offered]
         return bool(quick_problem(flight.seats, flight.pods, snapshot, going, seats))
 
 

@@ -68,9 +68,9 @@ class Driver:
         self._let_go = let_go
         self._rest = rest
         self._sending: set[str] = set()
+        """Uids of pods that a request is under way for."""
         self._left: dict[str, str] = {}
         """Uids of pods whose eviction has left and is not answered -> the plan's id."""
-        """Uids of pods that a request is under way for."""
 
     def wanted(self, unit: EvictionUnit, victim: Victim) -> bool:
         """Whether somebody still has to ask for the pod's eviction."""

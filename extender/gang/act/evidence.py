@@ -26,7 +26,7 @@ MAX_REFUSED = 65536
 LIST_SECONDS = 1.0
 """How much older than its question kube-scheduler's list of nodes may be, at most."""
 FREED_SECONDS = 60.0
-"""For how long it is remembered that a pod has left a node: lists wait for their gang's turn."""
+"""For how long it is remembered that a node may have room: lists wait for their gang's turn."""
 MAX_SCHEDULERS = 100
 
 
@@ -63,23 +63,20 @@ class Evidence:
             return
         left = old.node or old.nominated
         if left and (new is None or left != (new.node or new.nominated)):
-            self._freed_now(left)
+            self.freed((left,))
 
     def observe_node(self, old: Node | None, new: Node | None) -> None:
         """Note which node has come, or takes other pods than before."""
         if new is not None and (old is None or _offers(old) != _offers(new)):
-            self._freed_now(new.name)
+            self.freed((new.name,))
 
     def freed(self, nodes: Iterable[str]) -> None:
-        """Note nodes whose room somebody has given up."""
-        for node in nodes:
-            self._freed_now(node)
-
-    def _freed_now(self, node: str) -> None:
+        """Note nodes that may have room since now."""
         now = self._now()
-        self._freed.pop(node, None)
-        self._freed[node] = now
-        while now - self._freed[first := next(iter(self._freed))] > FREED_SECONDS:
+        for node in nodes:
+            self._freed.pop(node, None)
+            self._freed[node] = now
+        while self._freed and now - self._freed[first := next(iter(self._freed))] > FREED_SECONDS:
             del self._freed[first]
 
     def not_older(self, lists: Masks | None, asked: float) -> Masks | None:
@@ -97,9 +94,7 @@ class Evidence:
     def freed_since(self, asked: float) -> frozenset[str]:
         """Return the nodes that may have room since kube-scheduler began to make up the question
         that came at ``asked``, monotonic."""
-        return self._freed_since(asked - LIST_SECONDS)
-
-    def _freed_since(self, since: float) -> frozenset[str]:
+        since = asked - LIST_SECONDS
         latest = takewhile(lambda each: each[1] > since, reversed(self._freed.items()))
         return frozenset(name for name, _ in latest)
 
