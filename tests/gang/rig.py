@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
 
+import pytest
 from msgspec.structs import replace
 
 from extender.cache.cache import Cache
@@ -361,3 +362,24 @@ async def until_no_records(rig: Rig) -> None:
     while await rig.records():
         assert time.monotonic() < deadline, "a plan record stays"
         await asyncio.sleep(0.02)
+
+
+def refuse(rig: Rig, name: str) -> Fault:
+    """Let every eviction of a pod be refused, for a reason that passes."""
+    return rig.server.faults.plan(
+        Fault(times=10_000, method="DELETE", path=f"{name}{REAL_DELETE}", status=429)
+    )
+
+
+def answered_later(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Let the eviction of low-0 be done at once and answered when the event is set."""
+    go_on, delete = asyncio.Event(), rig.own.delete
+
+    async def late(path: str, **named: Any) -> Any:
+        answer = await delete(path, **named)
+        if path.endswith("low-0") and not named["dry_run"]:
+            await go_on.wait()
+        return answer
+
+    monkeypatch.setattr(rig.own, "delete", late)
+    return go_on

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -17,7 +16,18 @@ from extender.gang.act.unit import EvictionUnit
 from extender.model.plan import Victim
 from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
-from tests.gang.rig import FAST, HIGH, LOW, REAL_DELETE, Rig, full_cluster, held_back, let_go
+from tests.gang.rig import (
+    FAST,
+    HIGH,
+    LOW,
+    REAL_DELETE,
+    Rig,
+    answered_later,
+    full_cluster,
+    held_back,
+    let_go,
+    refuse,
+)
 
 
 async def test_who_is_to_go_is_not_counted_as_running(rig: Rig) -> None:
@@ -120,18 +130,8 @@ async def test_nobody_joins_a_gang_while_it_is_not_known_by_whose_hand_one_has_g
     then its rest was evicted and the new one was left alone (seed 540162)."""
     await pair(rig, together=together)
     await rig.nodes(1, first=2)
-    go_on, delete = asyncio.Event(), rig.own.delete
-
-    async def late(path: str, **named: Any) -> Any:
-        answer = await delete(path, **named)
-        if path.endswith("low-0") and not named["dry_run"]:
-            await go_on.wait()
-        return answer
-
-    monkeypatch.setattr(rig.own, "delete", late)
-    rig.server.faults.plan(
-        Fault(times=10_000, method="DELETE", path=f"low-1{REAL_DELETE}", status=429)
-    )
+    answer = answered_later(rig, monkeypatch)
+    refuse(rig, "low-1")
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until_names("low-1", *HIGH)
     await rig.remove("high-1")
@@ -139,7 +139,7 @@ async def test_nobody_joins_a_gang_while_it_is_not_known_by_whose_hand_one_has_g
     await rig.pod("low-2", cls="low", group="low", cpu="1")
     assert not (await rig.filter("low-2", "n2")).node_names
     assert rig.coordinator.book.of_member(rig.cached("low-2").uid) is None
-    go_on.set()
+    answer.set()
     await rig.until(
         lambda: any(u.touched for u in rig.coordinator.flights.evictions.unfinished()),
         "the rest must go",

@@ -32,6 +32,19 @@ class Gate:
         return result
 
 
+def _searching(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """Stop where the next search has ended."""
+    planner: Any = rig.coordinator._planning.thread
+    gate = Gate(planner.plan, after=True)
+    monkeypatch.setattr(planner, "plan", gate)
+    return gate
+
+
+async def _leaves(rig: Rig, name: str) -> None:
+    await rig.remove(name)
+    await rig.until(lambda: rig.cache.pod_named("default", name) is None, "it is gone")
+
+
 async def _two_nodes_more(rig: Rig) -> None:
     for name in ("x0", "x1"):
         await rig.client.create(
@@ -78,8 +91,7 @@ async def test_a_list_is_no_reason_to_evict_where_a_pod_has_just_left(
     await rig.pod("low-0", cls="low", on="n0")
     await rig.pod("other", cls="high", on="n1")
     await rig.gang("high", 1, "high")
-    await rig.remove("other")
-    await rig.until(lambda: rig.cache.pod_named("default", "other") is None, "it is gone")
+    await _leaves(rig, "other")
     if not older:
         rig.coordinator.evidence._freed.clear()
     await rig.filter("high-0")
@@ -120,8 +132,7 @@ async def test_a_list_is_no_reason_to_evict_where_a_nomination_has_just_gone(
         await rig.until(partial(_is_nominated, rig, node or ""), "it is known")
     await rig.gang("high", 1, "high")
     if goes == "deleted":
-        await rig.remove("other")
-        await rig.until(lambda: rig.cache.pod_named("default", "other") is None, "it is gone")
+        await _leaves(rig, "other")
     await rig.filter("high-0")
     (flight,) = rig.coordinator.book
     assert not flight.plan.victims
@@ -132,9 +143,6 @@ async def test_room_behind_a_nomination_is_seen_to_come(
 ) -> None:
     """Nothing is free while the pod is there that another was nominated for; its end leaves room
     beside the nominated one (seed 503998 with sparing)."""
-    owner: Any = rig.coordinator.flights.keeper
-    gate = Gate(owner.write, after=False)
-    monkeypatch.setattr(owner, "write", gate)
     await rig.pod("low-0", cls="low", on="n0", cpu="4")
     await rig.pod("leaving", cls="low", on="n1", grace=60)
     await rig.client.delete(f"{PODS}/leaving", grace=60)
@@ -144,16 +152,10 @@ async def test_room_behind_a_nomination_is_seen_to_come(
     await rig.group("high", 1, "high")
     await rig.pod("high-0", cls="high", group="high", cpu="1")
     rig.coordinator.evidence._freed.clear()  # its nodes are not new
-    await rig.filter("high-0")
+    gate = await _recorded(rig, monkeypatch, "high-0")
     (flight,) = rig.coordinator.book
     assert [victim.name for victim in flight.plan.victims] == ["low-0"]
-    await rig.until(lambda: gate.reached, "its record is about to be written")
-    await rig.remove("leaving")
-    await rig.until(lambda: rig.cache.pod_named("default", "leaving") is None, "it is gone")
-    gate.opened.set()
-    await rig.until(
-        lambda: any(not flight.plan.victims for flight in rig.coordinator.book), "it has a seat"
-    )
+    await _goes_by_itself(rig, "leaving", gate)
     assert "low-0" in await rig.names()
 
 
@@ -167,8 +169,7 @@ async def _recorded(rig: Rig, monkeypatch: pytest.MonkeyPatch, name: str, *nodes
 
 
 async def _goes_by_itself(rig: Rig, name: str, gate: Gate) -> None:
-    await rig.remove(name)
-    await rig.until(lambda: rig.cache.pod_named("default", name) is None, "it is gone")
+    await _leaves(rig, name)
     gate.opened.set()
     await rig.until(lambda: any(not f.plan.victims for f in rig.coordinator.book), "it has seats")
 
@@ -240,17 +241,14 @@ async def test_room_that_comes_during_the_search_counts_whatever_the_list_said(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pod was on its way to the node, and the snapshot did not say so (517548 with sparing)."""
-    planner: Any = rig.coordinator._planning.thread
-    gate = Gate(planner.plan, after=True)
-    monkeypatch.setattr(planner, "plan", gate)
+    gate = _searching(rig, monkeypatch)
     await rig.pod("low-0", cls="low", on="n0")
     await rig.pod("small", cls="high", on="n1", cpu="1")
     await rig.gang("high", 1, "high")
     await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 3, "all pods")
     asked = asyncio.create_task(rig.filter("high-0"))
     await rig.until(lambda: gate.reached, "the search has begun")
-    await rig.remove("small")
-    await rig.until(lambda: rig.cache.pod_named("default", "small") is None, "it is gone")
+    await _leaves(rig, "small")
     gate.opened.set()
     await asked
     (flight,) = rig.coordinator.book
@@ -264,8 +262,7 @@ async def test_a_list_does_not_know_that_who_was_offered_a_node_has_gone(rig: Ri
     rig.coordinator.evidence._freed.clear()  # its nodes are not new
     assert (await rig.filter("late", "n1")).node_names == ["n1"]
     await rig.gang("high", 1, "high")
-    await rig.remove("late")
-    await rig.until(lambda: rig.cache.pod_named("default", "late") is None, "it is gone")
+    await _leaves(rig, "late")
     await rig.filter("high-0")
     (flight,) = rig.coordinator.book
     assert not flight.plan.victims
@@ -297,9 +294,7 @@ async def test_seats_that_go_back_during_the_search_are_room(
     await rig.coordinator.ensure(rig.resolver_key("first-0"), Verb.LOOP)
     (first,) = rig.coordinator.book
     assert [seat.node for seat in first.plan.seats] == ["n1"]
-    planner: Any = rig.coordinator._planning.thread
-    gate = Gate(planner.plan, after=True)
-    monkeypatch.setattr(planner, "plan", gate)
+    gate = _searching(rig, monkeypatch)
     await rig.gang("high", 1, "high")
     asked = asyncio.create_task(rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP))
     await rig.until(lambda: gate.reached, "the search has begun")
@@ -355,14 +350,10 @@ async def test_room_that_comes_during_the_second_search_is_seen_before_anybody_g
         found = await plan(*args)
         searches += 1
         if searches == 1:
-            await _leaves("first")
+            await _leaves(rig, "first")
         elif searches == 2:
-            await _leaves("second")
+            await _leaves(rig, "second")
         return found
-
-    async def _leaves(name: str) -> None:
-        await rig.remove(name)
-        await rig.until(lambda: rig.cache.pod_named("default", name) is None, "it is gone")
 
     monkeypatch.setattr(planner, "plan", planned)
     await rig.nodes(2, first=2)

@@ -16,7 +16,19 @@ from extender.gang.act.unit import EvictionUnit, Fate
 from extender.gang.tell.flight_state import FlightState
 from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
-from tests.gang.rig import FAST, HIGH, LOW, PODS, REAL_DELETE, Rig, full_cluster, held_back, let_go
+from tests.gang.rig import (
+    FAST,
+    HIGH,
+    LOW,
+    PODS,
+    REAL_DELETE,
+    Rig,
+    answered_later,
+    full_cluster,
+    held_back,
+    let_go,
+    refuse,
+)
 
 GRACE = 30
 """Of the victims: who is deleted is there for the rest of the test."""
@@ -30,13 +42,6 @@ async def rig() -> AsyncIterator[Rig]:
         await rig.nodes(2)
         await rig.classes(low=1, high=100)
         yield rig
-
-
-def refuse(rig: Rig, name: str) -> Fault:
-    """Let every eviction of a pod be refused, for a reason that passes."""
-    return rig.server.faults.plan(
-        Fault(times=10_000, method="DELETE", path=f"{name}{REAL_DELETE}", status=429)
-    )
 
 
 def unit_of(rig: Rig) -> EvictionUnit:
@@ -117,20 +122,6 @@ async def test_the_unit_is_kept_until_it_is_known_by_whose_hand_its_pod_goes(rig
 def goes(rig: Rig, name: str) -> bool:
     pod = rig.cache.pod_named("default", name)
     return pod is None or bool(pod.deleting)
-
-
-def answered_later(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """Let the eviction of low-0 be done at once and answered when the event is set."""
-    go_on, delete = asyncio.Event(), rig.own.delete
-
-    async def late(path: str, **named: Any) -> Any:
-        answer = await delete(path, **named)
-        if path.endswith("low-0") and not named["dry_run"]:
-            await go_on.wait()
-        return answer
-
-    monkeypatch.setattr(rig.own, "delete", late)
-    return go_on
 
 
 @pytest.mark.parametrize("grace", [0, GRACE])
