@@ -16,6 +16,7 @@ from extender.gang.act.evidence import Evidence
 from extender.gang.act.notifier import WAKE_ANNOTATION
 from extender.gang.act.refused_seats import (
     MISSED_SECONDS,
+    MOST_GIVEN,
     MOST_PUT_OFFS,
     MOST_UNHEARD,
     RefusedSeats,
@@ -23,6 +24,7 @@ from extender.gang.act.refused_seats import (
 from extender.gang.act.requeuing import Requeuing
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState
+from extender.model.gang import Gang
 from tests.gang.rig import PODS, Rig, held_back, let_go
 from tests.gang.world import bare_plan, gang_key, pod
 
@@ -197,7 +199,7 @@ class Seats:
             state=FlightState.OPEN,
             since=0.0,
         )
-        book = Book()
+        self.book = book = Book()
         book.open_flight(self.flight, ())
         calls = SimpleNamespace(
             needs_nominations=lambda: True,
@@ -205,10 +207,11 @@ class Seats:
             after=lambda flight, seconds, work: self.ends.append(work),
             now=lambda flight, uids: self.called.extend(uids),
         )
+        self.evidence = Evidence(lambda: self.now)
         self.refused = RefusedSeats(
             book,
             lambda: self.now,
-            Evidence(lambda: self.now),
+            self.evidence,
             cast(Requeuing, calls),
             lambda flight, why, masks: self.changed.append(why),
             lambda flight, pod: None,
@@ -221,6 +224,23 @@ class Seats:
     def misses(self, *others: str) -> None:
         """The other is not offered its seat: a list has only ``others``; none: it is to preempt."""
         self.refused.seat_not_offered(self.flight, self.other, frozenset(others))
+
+    def waits_on(self, node: str, priority: int) -> None:
+        """Another gang has a seat there, and waits for a pod to go from it."""
+        waits = pod("waits", priority=priority)
+        flight = Flight(
+            plan=replace(bare_plan(gang_key("another")), priority=priority),
+            pods={waits.uid: waits},
+            seats={waits.uid: node},
+            state=FlightState.WAITING,
+            since=0.0,
+        )
+        self.book.open_flight(flight, [(node, "going", (("cpu", 2000),))])
+
+    def left_out(self) -> frozenset[str]:
+        """The nodes that do not count for members like the other."""
+        gang = Gang(key=gang_key("g"), members=(self.other,), min_count=1)
+        return self.evidence.masks(gang, ("n1", "n2")).get(self.other.uid, frozenset())
 
 
 def test_who_is_put_off_again_and_again_is_not_taken_for_one_nobody_asks_about() -> None:
@@ -252,6 +272,52 @@ def test_the_end_of_a_put_off_calls_those_who_were_waited_for_too() -> None:
     seats.now += MISSED_SECONDS
     seats.refused.look(seats.flight)
     assert seats.changed
+
+
+@pytest.mark.parametrize("heard", [True, False])
+@pytest.mark.parametrize(
+    ("priority", "node", "lasts"),
+    [(50, "n2", False), (0, "n2", False), (-1, "n2", True), (50, "n1", True)],
+)
+def test_a_refusal_that_another_plan_is_the_reason_of_lasts_as_long(
+    *, heard: bool, priority: int, node: str, lasts: bool
+) -> None:
+    """kube-scheduler adds the seats nominated to others to the pods that go: the node was left out
+    for five minutes, and somebody was evicted beside its room (583948)."""
+    seats = Seats()
+    seats.waits_on(node, priority)
+    version = seats.evidence.version()
+    cleared = (replace(seats.other, nominated="n2"), seats.other)
+    for _ in range(MOST_UNHEARD):
+        if heard:
+            seats.misses("n9")
+        else:
+            seats.refused.observe(*cleared)
+    seats.now += MISSED_SECONDS
+    if heard:
+        seats.refused.look(seats.flight)
+    else:
+        seats.refused.observe(*cleared)
+    assert seats.changed
+    assert seats.left_out() == {"n2"}
+    assert seats.evidence.version() > version
+    version = seats.evidence.version()
+    seats.book.pod_left(node, "going")
+    assert seats.left_out() == ({"n2"} if lasts else frozenset())
+    assert (seats.evidence.version() > version) is not lasts
+
+
+def test_a_seat_that_does_not_work_is_remembered_whoever_else_waits_there() -> None:
+    """It was offered, so that other plan was in nobody's way."""
+    seats = Seats()
+    seats.waits_on("n2", 50)
+    seats.misses("n9")
+    for _ in range(MOST_GIVEN):
+        assert seats.refused.seat_given(seats.flight, seats.other)
+        seats.now += MISSED_SECONDS
+    assert not seats.refused.seat_given(seats.flight, seats.other)
+    seats.book.pod_left("n2", "going")
+    assert seats.left_out() == {"n2"}
 
 
 @pytest.mark.parametrize(

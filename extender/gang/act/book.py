@@ -9,7 +9,7 @@ that a plan made against an older book is noticed before it is acted on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -32,6 +32,8 @@ class Tries(Struct):
     """Monotonic time of the last time."""
     unheard: int = 0
     """How often the nomination was cleared without a question since the last one."""
+    for_now: bool = False
+    """It was not offered while another plan waited for room on its node."""
     calls: int = 0
     """How often the member was called again."""
     awaited: bool = False
@@ -375,7 +377,7 @@ class Book:
             if hold.priority >= priority or self._flights[hold.gang].firm
         ]
 
-    def leaving_on(self, node: str) -> Iterable[LeavingPod]:
+    def leaving_on(self, node: str) -> Collection[LeavingPod]:
         """Return the pods on a node that a plan counts as gone."""
         return self._leaving.get(node, {}).items()
 

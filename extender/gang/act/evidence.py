@@ -39,6 +39,8 @@ class Evidence:
             maxsize=MAX_REFUSED, ttl=REFUSED_SECONDS, timer=monotonic
         )
         """Kinds of pods, with the node that was refused them as a seat."""
+        self._refused_while: dict[tuple[object, str], Callable[[], bool]] = {}
+        """The same for as long as something holds."""
         self._refusals = 0
         self._freed: dict[str, float] = {}
         """Nodes that have come, or a pod has left, lately, and when, the latest last."""
@@ -106,9 +108,13 @@ class Evidence:
                 return pod
         return None
 
-    def refuses(self, pod: Pod, node: str) -> None:
-        """Note that kube-scheduler refuses pods like this one on a node that has room."""
-        self._refused[_kind(pod), node] = None
+    def refuses(self, pod: Pod, node: str, holds: Callable[[], bool] | None = None) -> None:
+        """Note that kube-scheduler refuses pods like this one on a node that has room; for a
+        while, or for as long as ``holds()``."""
+        if holds is None:
+            self._refused[_kind(pod), node] = None
+        else:
+            self._refused_while[_kind(pod), node] = holds
         self._refusals += 1
 
     def version(self) -> int:
@@ -118,13 +124,21 @@ class Evidence:
         if not self._refusals:
             return others
         self._refused.expire()
-        return others + 2 * self._refusals - len(self._refused)
+        self._forget()
+        return others + 2 * self._refusals - len(self._refused) - len(self._refused_while)
+
+    def _forget(self) -> None:
+        """Forget the refusals whose reason is gone."""
+        over = [key for key, holds in self._refused_while.items() if not holds()]
+        for key in over:
+            del self._refused_while[key]
 
     def masks(self, gang: Gang, nodes: Iterable[str]) -> dict[str, frozenset[str]]:
         """Return, per member uid, the nodes that do not count for its kind."""
         masks = self._unnamed(gang, nodes)
         refused: dict[object, set[str]] = {}
-        for kind, node in self._refused:
+        self._forget()
+        for kind, node in (*self._refused, *self._refused_while):
             refused.setdefault(kind, set()).add(node)
         for pod in gang.pending if refused else ():
             if (kind := _kind(pod)) in refused:

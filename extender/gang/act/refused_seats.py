@@ -14,6 +14,7 @@ A list of some of the nodes says nothing about the others, and the member is nom
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from extender.gang.act.book import Book, Flight, Tries, TurnedAway
 from extender.gang.act.evidence import Evidence
@@ -115,7 +116,7 @@ class RefusedSeats:
         """
         now = self._now()
         tries = flight.tries.setdefault(pod.uid, Tries())
-        tries.unheard = 0
+        tries.unheard, tries.for_now = 0, False
         repeated = tries.given > 0 and now - tries.asked_at < ATTEMPT_SECONDS
         if tries.given == 0:
             tries.given_at = now
@@ -147,6 +148,7 @@ class RefusedSeats:
             self.seat_not_tried(flight, pod)
             return
         self._asked(flight, pod)
+        self._note_others(flight, pod)
         for other, node in flight.seats.items():
             twin = flight.pods[other]
             if other in flight.missed and node in others and _alike(twin, pod):
@@ -204,19 +206,35 @@ class RefusedSeats:
             return
         tries = flight.tries.setdefault(new.uid, Tries())
         tries.unheard += 1
+        self._note_others(flight, new)
         if tries.unheard > MOST_UNHEARD and self._now() - flight.since >= MISSED_SECONDS:
             why = f"kube-scheduler tries {new.name} on {seat} and does not ask about it"
             self._refuse(flight, new, why)
         else:
             self._calls.again(flight, new.uid)
 
+    def _note_others(self, flight: Flight, pod: Pod) -> None:
+        """Note whether another plan is the reason: kube-scheduler adds up its nominations of the
+        same urgency or more and those that it waits for, and we count the latter as gone."""
+        node = flight.seats[pod.uid]
+        if self._is_awaited(node) and any(
+            hold.gang != flight.key and hold.priority >= pod.priority
+            for hold in self._book.holds_on(node)
+        ):
+            flight.tries.setdefault(pod.uid, Tries()).for_now = True
+
+    def _is_awaited(self, node: str) -> bool:
+        return bool(self._book.leaving_on(node))
+
     def _refuse(self, flight: Flight, pod: Pod, why: str) -> None:
-        """Plan again without the seat's node for members like this one, and remember it."""
+        """Plan again without the seat's node for members like this one, and remember it: for a
+        while, or where another plan was the reason until nothing is waited for there."""
+        node = flight.seats[pod.uid]
+        for_now = flight.tries.get(pod.uid, Tries()).for_now
+        self._evidence.refuses(pod, node, partial(self._is_awaited, node) if for_now else None)
         flight.missed.clear()
         flight.tries.clear()
         self._book.not_coming(flight, [pod.uid])
-        node = flight.seats[pod.uid]
-        self._evidence.refuses(pod, node)
         alike = [uid for uid, twin in flight.pods.items() if uid == pod.uid or _alike(twin, pod)]
         self._change(flight, why, dict.fromkeys(alike, frozenset({node})))
 
