@@ -81,7 +81,8 @@ class CouldRun:
                 if pod.uid not in leaving  # others that terminate need not go in time
             )
             for name, node in snapshot.nodes.items()
-            if not node.unschedulable
+            # kube-scheduler may know earlier that a node is closed or gone, and not offer it.
+            if not node.unschedulable and name in self._state.nodes
         }
         for uid, pod in snapshot.pending.items():
             kept = {seat.node for each in others for seat in each.seats if seat.uid == uid}

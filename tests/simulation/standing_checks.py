@@ -149,7 +149,8 @@ class StandingChecks:
                 continue
             going = (*flight.plan.victims, *flight.plan.waits_for)
             longest = max((victim.grace for victim in going), default=0)
-            waiting = since + longest + seats.victim_slack_seconds
+            # Each eviction that is accepted is progress, and its answer may be slow.
+            waiting = max(since, flight.progress_at) + longest + seats.victim_slack_seconds
             if not flight.victims and not flight.waits:
                 waiting += seats.bind_seconds  # more urgent pods may be on their way to the room
             if state == "waiting" and now > waiting + SLACK:
