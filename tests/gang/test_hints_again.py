@@ -7,6 +7,7 @@ waits up to five minutes for kube-scheduler to try it of itself.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sized
 from types import SimpleNamespace
 from typing import cast
 
@@ -110,6 +111,38 @@ async def test_where_nobody_can_be_woken_few_are_tried_at_a_time() -> None:
         await until_tried(tried, more)
     held.gone(pods[0])
     assert len(held._failed) == 99
+    await background.close()
+
+
+async def test_of_who_waited_for_a_unit_and_is_gone_nothing_is_kept() -> None:
+    """A tenant may make and delete pods for as long as his gang is not gone."""
+    woken: list[str] = []
+
+    async def wake(pod: Pod, node: str, moment: float) -> bool:
+        woken.append(pod.name)
+        return True
+
+    background = Background()
+    held = HeldBack(
+        cast(Notifier, SimpleNamespace(wake=wake)),
+        lambda: snapshot([], []),
+        cast(Clocks, SimpleNamespace(monotonic=lambda: 0.0, wall=lambda: 0.0)),
+        background,
+        asyncio.Semaphore(4),
+        at_a_time=8,
+    )
+    for number in range(100):
+        held.note(pod(f"p-{number}"), "unit-of-default/g")
+        held.gone(pod(f"p-{number}"))
+    kept = {name: len(value) for name, value in vars(held).items() if isinstance(value, Sized)}
+    assert kept
+    assert not any(kept.values())
+    for name, unit in (("a", "unit"), ("b", "other"), ("c", "")):
+        held.note(pod(name), unit)
+    held.unit_ended("unit")
+    await until_tried(woken, 1)
+    assert woken == ["a"]
+    assert [each.name for each in held.pods()] == ["b", "c"]
     await background.close()
 
 

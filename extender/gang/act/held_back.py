@@ -9,6 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from itertools import islice
+from typing import TypeVar
+
+from msgspec import Struct
 
 from extender.gang.act.background import Background, each
 from extender.gang.act.clocks import Clocks
@@ -22,6 +25,14 @@ MAX_HELD_BACK = 4096
 there are more, the namespace with most of them makes room."""
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 5.0
+
+Value = TypeVar("Value")
+
+
+class _Held(Struct, frozen=True):
+    pod: Pod
+    unit: str
+    """What it waits to see gone, "" = a seat is in its way."""
 
 
 class HeldBack:
@@ -42,21 +53,17 @@ class HeldBack:
         self._spawn = background.spawn
         self._gate = gate
         self._at_a_time = at_a_time
-        self._kept: Shares[str, Pod] = Shares(MAX_HELD_BACK)
+        self._kept: Shares[str, _Held] = Shares(MAX_HELD_BACK)
         """By uid, to be woken when a plan ends."""
         self._failed: Shares[str, Pod] = Shares(MAX_HELD_BACK)
         """By uid, those that could not be woken."""
-        self._of_unit: dict[str, set[str]] = {}
-        """Unit -> uids of those who wait until it has gone."""
         self._again_at = 0.0
         self._pause = FIRST_PAUSE
 
     def note(self, pod: Pod, unit: str = "") -> None:
         """Remember a pod without a seat that a seat kept off a node: of no gang, or beyond the
         quorum that is being seated; or that waits until its ``unit`` has gone."""
-        _put(self._kept, pod)
-        if unit and pod.uid in self._kept:
-            self._of_unit.setdefault(unit, set()).add(pod.uid)
+        _put(self._kept, pod, _Held(pod, unit))
 
     def gone(self, pod: Pod) -> None:
         """Forget a pod that is bound or gone."""
@@ -65,20 +72,19 @@ class HeldBack:
 
     def pods(self) -> list[Pod]:
         """Return those that are to be woken when a plan ends, the oldest first."""
-        return list(self._kept.values())
+        return [held.pod for held in self._kept.values()]
 
     def wake_all(self) -> None:
         """Wake the pods that a seat has kept waiting."""
         waiting, self._kept = self.pods(), Shares(MAX_HELD_BACK)
-        self._of_unit.clear()
         self.wake(waiting)
 
     def unit_ended(self, name: str) -> None:
         """Wake those who wait until this unit has gone."""
-        found = [(uid, self._kept.get(uid)) for uid in sorted(self._of_unit.pop(name, ()))]
-        for uid, _ in found:
-            self._kept.pop(uid)
-        self.wake([pod for _, pod in found if pod is not None])
+        waiting = [held.pod for held in self._kept.values() if held.unit == name]
+        for pod in waiting:
+            self._kept.pop(pod.uid)
+        self.wake(waiting)
 
     def wake(self, pods: Sequence[Pod]) -> None:
         """Wake pods that have no seat."""
@@ -110,11 +116,11 @@ class HeldBack:
             if woken:
                 self._pause = FIRST_PAUSE
             else:
-                _put(self._failed, pod)
+                _put(self._failed, pod, pod)
 
         await each(pods, self._at_a_time, one)
 
 
-def _put(kept: Shares[str, Pod], pod: Pod) -> None:
+def _put(kept: Shares[str, Value], pod: Pod, value: Value) -> None:
     if pod.uid in kept or kept.takes(pod.namespace):
-        kept.put(pod.uid, pod, pod.namespace)
+        kept.put(pod.uid, value, pod.namespace)
