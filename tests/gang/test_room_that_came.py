@@ -322,6 +322,35 @@ async def test_a_list_may_not_know_of_seats_that_have_gone_back(rig: Rig) -> Non
     assert not flight.plan.victims
 
 
+async def test_candidates_do_not_know_of_room_beside_seats_that_were_taken_since(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod was kept off for them and for another, which went elsewhere (666585 with sparing)."""
+    await rig.nodes(2, first=2)
+    for name, node in (("low-0", "n0"), ("low-1", "n2")):
+        await rig.pod(name, cls="low", group="low", on=node)
+    for name, node in (("busy", "n3"), ("elsewhere", ""), ("p", "")):
+        await rig.pod(name, cls="high", on=node, cpu="2")
+    await rig.group("low", 2, "low")
+    await rig.group("first", 1, "high")
+    await rig.pod("first-0", cls="high", group="first", cpu="2")
+    await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 6, "all pods")
+    assert (await rig.filter("first-0", "n1")).node_names == ["n1"]
+    assert (await rig.filter("elsewhere", "n1", "n3")).node_names == ["n1", "n3"]
+    assert (await rig.filter("p", "n1")).node_names == []
+    rig.coordinator.evidence._freed.clear()  # its nodes are not new
+    gate = _searching(rig, monkeypatch)
+    asked = asyncio.create_task(rig.preempt("p", n0=["low-0"], n2=["low-1"]))
+    await rig.until(lambda: gate.reached, "the search has begun")
+    for name, node in (("first-0", "n1"), ("elsewhere", "n3")):
+        await rig.bind(name, node)
+    await rig.until(lambda: not len(rig.coordinator.book), "all of the gang sits")
+    gate.opened.set()
+    await asked
+    (flight,) = rig.coordinator.book
+    assert not flight.plan.victims
+
+
 async def test_victims_stay_once_the_seats_have_room_without_them(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -181,6 +181,8 @@ class Book:
         """Node -> uid -> requests of pods whose room the seats there count on."""
         self.touched: Callable[[str], None] = lambda node: None
         """Called with each node whose seats, or the pods that leave them, have changed."""
+        self.vacated: Callable[[str], None] = lambda node: None
+        """Called with each node on which no seat is held any more, or less is booked."""
         self.booked = BookedRoom()
         """What gangs with a booked start keep of free room; no part of any plan."""
         self.released: Callable[[Flight, str], None] = lambda flight, why: None
@@ -239,6 +241,7 @@ class Book:
             held.pop(uid, None)
             if not held:
                 del self._by_node[node]
+                self.vacated(node)
 
     def close(self, key: GangKey) -> Flight | None:
         """Take a plan out of the book; its seats are free for everyone again."""
@@ -360,6 +363,7 @@ class Book:
             self.version += 1  # what others were told of these nodes does not stand
         for node in changed:
             self.touched(node)
+            self.vacated(node)
 
     def holds_on(self, node: str) -> Iterable[Hold]:
         """Return the seats held on a node."""

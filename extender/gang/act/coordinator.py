@@ -64,6 +64,8 @@ class Coordinator:
         self.monotonic = term.clocks.monotonic
         self.book, self.readiness = reading.book, reading.readiness
         self.evidence, self.offers = reading.evidence, reading.offers
+        # Whom we kept off such a node kube-scheduler has left out of its candidates for that.
+        self.book.vacated = lambda node: self.evidence.freed((node,))
         self.stale, self.require_ready = self.readiness.stale, self.readiness.require
         self.notices, self.telling = telling.notices, telling.decisions
         self.decisions = self.telling.decisions
