@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from extender.cache.cache import Cache
@@ -62,6 +63,15 @@ class Stop(asyncio.Event):
         else:
             self._waiters.append(waiter)
         return waiter
+
+
+def observe(coordinator: Coordinator, change: Change) -> None:
+    """Tell what the cache reports, as extender/cli/replica.py does."""
+    old, new = change.old, change.new
+    if isinstance(old, Pod | None) and isinstance(new, Pod | None):
+        coordinator.observe(old, new)
+    elif isinstance(old, Node | None) and isinstance(new, Node | None):
+        coordinator.observe_node(old, new)
 
 
 class Host:
@@ -189,14 +199,7 @@ class Host:
         cache = self._cache_of(client, rng)
         coordinator = self._coordinate(client, cache, rng, None)
 
-        def observe(change: Change) -> None:
-            old, new = change.old, change.new
-            if isinstance(old, Pod | None) and isinstance(new, Pod | None):
-                coordinator.observe(old, new)
-            elif isinstance(old, Node | None) and isinstance(new, Node | None):
-                coordinator.observe_node(old, new)
-
-        cache.subscribe(observe)
+        cache.subscribe(partial(observe, coordinator))
         self._listen(cache, coordinator)
         try:
             await fill(cache)

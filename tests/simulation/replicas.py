@@ -17,11 +17,10 @@ from extender.cache.feed import Change
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.coordinator import Coordinator
 from extender.gang.act.elector import Elector
-from extender.model.objects import Pod
 from extender.model.settings import LeadershipSettings, Settings
 from extender.server.verb_calls import Verbs
 from tests.simulation.client import SimClient
-from tests.simulation.host import RECORDS, Host, SimClock, fill
+from tests.simulation.host import RECORDS, Host, SimClock, fill, observe
 
 LEADERSHIP = LeadershipSettings(
     enabled=True, lease_seconds=4.0, renew_seconds=2.5, retry_seconds=0.5
@@ -48,12 +47,7 @@ class Replica(Host):
         rng = self._random()
         cache = self._cache_of(client, rng)
 
-        def observe(change: Change) -> None:
-            old, new = change.old, change.new
-            if isinstance(old, Pod | None) and isinstance(new, Pod | None) and self.coordinator:
-                self.coordinator.observe(old, new)
-
-        cache.subscribe(observe)
+        cache.subscribe(self._heard)
         try:
             await fill(cache)
             self.identity = f"replica-{self.owner}"
@@ -80,6 +74,10 @@ class Replica(Host):
             raise
         except Exception as error:
             self.ended(error)
+
+    def _heard(self, change: Change) -> None:
+        if self.coordinator is not None:
+            observe(self.coordinator, change)
 
     async def _term(self, elector: Elector, coordinator: Coordinator, stop: asyncio.Event) -> None:
         acting = self._loop.create_task(self._act(coordinator, stop))
