@@ -153,8 +153,6 @@ class Driver:
         finally:
             self._sending.discard(victim.uid)
             self._left.pop(victim.uid, None)
-            if not unit.undecided:
-                unit.came.clear()
 
     async def _send_alone(self, unit: EvictionUnit, victim: Victim) -> bool | ApiError:
         uid = victim.uid

@@ -318,7 +318,7 @@ class Evictions:
             if (unit.touched or not unit.victims) and offered <= unit.touched_at:
                 self._join(unit, victim)
                 self._dispatch.hurry(unit)
-            elif unit.undecided and not unit.touched:
+            elif not unit.touched and unit.in_doubt(self._now()):
                 unit.came.append((offered, victim))
 
     def _join(self, unit: EvictionUnit, victim: Victim) -> None:
@@ -362,9 +362,10 @@ class Evictions:
 
     def _let_go(self, unit: EvictionUnit) -> None:
         """Let go of whoever need not go in a released unit, once nobody may still go."""
-        if not unit.released or unit.waits_for_answers:
+        if unit.in_doubt(self._now()):
             return
-        if self._now() < unit.doubtful_until:
+        unit.came.clear()
+        if not unit.released:
             return
         self._forget(unit, unit.victims.keys() - unit.must_go)
         if not unit.victims:

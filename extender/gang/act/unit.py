@@ -57,8 +57,8 @@ class EvictionUnit(Struct, kw_only=True):
     """Uids of those that were seen going before it was known by whose hand: since when, monotonic.
     """
     came: list[tuple[float, Victim]] = field(default_factory=list)
-    """Who goes with the rest if it is found to have been touched by such a request, not before it
-    was offered its node; that monotonic time first."""
+    """Who goes with the rest if it is found to have been touched by a request in doubt, not before
+    it was offered its node; that monotonic time first."""
     doubtful_until: float = 0.0
     """Until when a request that was lost sight of may still arrive."""
     released: bool = False
@@ -85,6 +85,10 @@ class EvictionUnit(Struct, kw_only=True):
     def waits_for_answers(self) -> bool:
         """Whether a pod of it may go, or may have gone, by a request that is under way."""
         return bool(self.undecided) or Fate.ASKED in self.fates.values()
+
+    def in_doubt(self, now: float) -> bool:
+        """Whether a pod of it may go by a request that is under way, or that was lost sight of."""
+        return self.waits_for_answers or now < self.doubtful_until
 
     @property
     def owed(self) -> tuple[Victim, ...]:
