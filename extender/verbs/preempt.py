@@ -73,17 +73,21 @@ class Preempt:
             return NOTHING
         result = await self._single(pod, args.candidates)
         if not result.candidates and args.pod.nominated:
-            self._of_no_use(pod)
+            self._of_no_use(pod, args.pod.nominated)
         return result
 
-    def _of_no_use(self, pod: Pod) -> None:
+    def _of_no_use(self, pod: Pod, node: str) -> None:
         """Clear the nomination that this attempt was made with, unless a plan holds its seat.
 
         kube-scheduler clears it where it finds no candidate itself, and keeps it where we allow
         none (docs/nominations.md). One that a life before has written is known by nothing else,
-        and keeps room from the less urgent.
+        and keeps room from the less urgent. Not another one: we may have searched for long, and
+        kube-scheduler has asked again. Nor does it ask while its victims are on their way
+        (PodEligibleToPreemptOthers), so whoever asks then is somebody else.
         """
-        self._context.notices.nominations.clear([pod])
+        there = self._context.cluster.snapshot().bound.get(node, ())
+        if not any(each.deleting and each.priority < pod.priority for each in there):
+            self._context.notices.nominations.clear([pod], node)
 
     def _beyond_quorum(self, pod: Pod) -> bool:
         gang = self._context.gang_of(pod, self._context.cluster.snapshot())

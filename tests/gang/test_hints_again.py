@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sized
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -19,19 +19,19 @@ from extender.gang.act.held_back import HeldBack
 from extender.gang.act.notifier import WAKE_ANNOTATION, Notifier
 from extender.model.objects import Pod
 from extender.sandbox.faults import Fault
-from tests.gang.rig import PODS, Rig
+from tests.gang.rig import LOW, PODS, Rig
 from tests.gang.world import pod, snapshot
 
 CONFLICT = {"status": 409, "reason": "Conflict"}
 """A patch without a version may get one as well: the server gives up after some tries."""
+PROTECTED = {"metadata": {"annotations": {"podgroup-extender.io/protected": "true"}}}
 FAILURES = (CONFLICT, {"status": 500}, {"status": 429})
 
 
 async def single(rig: Rig, *, nominated: str = "") -> None:
     """A pod of no gang that waits beside a protected one, and perhaps is nominated."""
     await rig.pod("low-0", cls="low", on="n0")
-    note = {"metadata": {"annotations": {"podgroup-extender.io/protected": "true"}}}
-    await rig.client.patch(f"{PODS}/low-0", note)
+    await rig.client.patch(f"{PODS}/low-0", PROTECTED)
     await rig.pod("p", cls="high")
     if nominated:
         status = {"status": {"nominatedNodeName": nominated}}
@@ -81,6 +81,75 @@ async def test_a_single_that_gets_a_node_is_nominated_by_kube_scheduler(rig: Rig
     assert list((await rig.preempt("p", n0=["low-0"])).candidates) == ["n0"]
     await rig.rounds()
     assert rig.cached("p").nominated == "n1"
+
+
+async def test_a_late_answer_does_not_clear_the_newer_nomination(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kube-scheduler had given up waiting, asked again and evicted: its victims went in vain."""
+    await rig.nodes(1, first=2)
+    await rig.group("low", 2, "low")
+    for name in LOW:
+        await rig.pod(name, cls="low", group="low", on="n0", cpu="2")
+    await rig.pod("single", cls="low", on="n2", cpu="4")
+    await rig.pod("busy", cls="high", on="n1", cpu="4")
+    await rig.pod("p", cls="high")
+    await _nominated(rig, "p", "n1")
+    planner: Any = rig.coordinator._planning.thread
+    plan, searched, reached = planner.plan, asyncio.Event(), asyncio.Event()
+
+    async def slow(*args: Any) -> Any:
+        reached.set()
+        found = await plan(*args)
+        await searched.wait()
+        return found
+
+    monkeypatch.setattr(planner, "plan", slow)
+    first = asyncio.create_task(rig.preempt("p", "n1", n0=[*LOW]))
+    await reached.wait()
+    assert list((await rig.preempt("p", "n1", n2=["single"])).candidates) == ["n2"]
+    await _nominated(rig, "p", "n2")
+    for name in LOW:
+        await rig.client.patch(f"{PODS}/{name}", PROTECTED)
+    await rig.until(lambda: all(rig.cached(name).annotations for name in LOW), "both stay")
+    searched.set()
+    assert not (await first).candidates
+    await rig.rounds()
+    assert rig.cached("p").nominated == "n2"
+
+
+async def test_no_nomination_is_cleared_while_somebody_goes_for_it(rig: Rig) -> None:
+    """kube-scheduler does not ask then: any other caller could give the room away."""
+    await rig.pod("single", cls="low", on="n0", grace=60)
+    await rig.pod("p", cls="high")
+    await _nominated(rig, "p", "n0")
+    await rig.client.delete(f"{PODS}/single", grace=60)
+    await rig.until(lambda: bool(rig.cached("single").deleting), "it is seen terminating")
+    for node in ("nowhere", "n0"):
+        await rig.preempt("p", node)
+    await rig.rounds()
+    assert rig.cached("p").nominated == "n0"
+
+
+async def test_nothing_is_written_for_a_nomination_that_is_not_there(rig: Rig) -> None:
+    """Each question was a request to the API server."""
+    await single(rig)
+    writes = Fault(times=10_000, method="PATCH", path="/pods/p/status", status=0)
+    rig.server.faults.plan(writes)
+    for _ in range(20):
+        await rig.preempt("p", "anywhere")
+    await rig.rounds()
+    assert not writes.hits
+
+
+async def _nominated(rig: Rig, name: str, node: str) -> None:
+    await rig.client.patch(f"{PODS}/{name}/status", {"status": {"nominatedNodeName": node}})
+    await rig.until(
+        lambda: (
+            (found := rig.cache.pod_named("default", name)) is not None and found.nominated == node
+        ),
+        "it is seen nominated",
+    )
 
 
 async def test_where_nobody_can_be_woken_few_are_tried_at_a_time() -> None:

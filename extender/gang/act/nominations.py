@@ -42,7 +42,8 @@ class Nominations:
         self._spawn = background.spawn
         self._gate = gate
         self._at_a_time = at_a_time
-        self._queue: deque[Pod] = deque()
+        self._queue: deque[tuple[Pod, str]] = deque()
+        """Pods, and the node that one has to be nominated to still, "" = whichever."""
         self._clearing: set[str] = set()
         """Uids that are queued or just being cleared."""
         self._busy = 0
@@ -66,12 +67,15 @@ class Nominations:
         if holder is None or holder.seats.get(uid) != node:
             self.clear([flight.pods[uid]])  # the plan was over before the write was done
 
-    def clear(self, pods: Iterable[Pod]) -> None:
-        """Clear the nominations of members that have no seat, until it is done."""
+    def clear(self, pods: Iterable[Pod], node: str = "") -> None:
+        """Clear the nominations of members that have no seat, until it is done.
+
+        ``node``: only the nomination to it; another one is kube-scheduler's word of a later day.
+        """
         for pod in pods:
             if pod.uid not in self._clearing:
                 self._clearing.add(pod.uid)
-                self._queue.append(pod)
+                self._queue.append((pod, node))
         for _ in range(min(len(self._queue), CLEARING - self._busy)):
             self._busy += 1
             self._spawn(self._clear_queued())
@@ -80,24 +84,27 @@ class Nominations:
         pause = CLEAR_PAUSE
         try:
             while self._queue:
-                pod = self._queue.popleft()
-                if await self._cleared(pod):
+                pod, node = self._queue.popleft()
+                if await self._cleared(pod, node):
                     pause = CLEAR_PAUSE
                     continue
                 # Others first: it may be this pod alone that cannot be written.
                 self._clearing.add(pod.uid)
-                self._queue.append(pod)
+                self._queue.append((pod, node))
                 await asyncio.sleep(pause)
                 pause = min(LONGEST_CLEAR_PAUSE, pause * 2)
         finally:
             self._busy -= 1
 
-    async def _cleared(self, pod: Pod) -> bool:
+    async def _cleared(self, pod: Pod, node: str) -> bool:
         """Clear one, or find that nothing is left to clear; False when it has to be tried again."""
         try:
-            if self._book.of_member(pod.uid) is not None or pod.uid not in self._snapshot().pending:
-                return True
             async with self._gate:
+                waits = self._snapshot().pending.get(pod.uid)
+                if self._book.of_member(pod.uid) is not None or waits is None:
+                    return True
+                if node and waits.nominated != node:
+                    return True
                 return await self._notifier.nominate(pod, "")
         finally:
             self._clearing.discard(pod.uid)
