@@ -107,13 +107,15 @@ async def test_a_late_answer_does_not_clear_the_newer_nomination(
 
     monkeypatch.setattr(planner, "plan", slow)
     first = asyncio.create_task(rig.preempt("p", "n1", n0=[*LOW]))
-    await reached.wait()
-    assert list((await rig.preempt("p", "n1", n2=["single"])).candidates) == ["n2"]
-    await _nominated(rig, "p", "n2")
-    for name in LOW:
-        await rig.client.patch(f"{PODS}/{name}", PROTECTED)
-    await rig.until(lambda: all(rig.cached(name).annotations for name in LOW), "both stay")
-    searched.set()
+    try:
+        await rig.until(reached.is_set, "it is searched")
+        assert list((await rig.preempt("p", "n1", n2=["single"])).candidates) == ["n2"]
+        await _nominated(rig, "p", "n2")
+        for name in LOW:
+            await rig.client.patch(f"{PODS}/{name}", PROTECTED)
+        await rig.until(lambda: all(rig.cached(name).annotations for name in LOW), "both stay")
+    finally:
+        searched.set()
     assert not (await first).candidates
     await rig.rounds()
     assert rig.cached("p").nominated == "n2"
