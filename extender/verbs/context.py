@@ -12,6 +12,7 @@ from extender.gang.act.evidence import Evidence
 from extender.gang.act.notices import Notices
 from extender.gang.act.offers import UnsettledOffers
 from extender.gang.incremental.enforcement import Enforcement
+from extender.gang.plan.candidates import Candidates
 from extender.gang.tell.decisions import Verb
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
@@ -50,12 +51,13 @@ class PlanProvider(Protocol):
         verb: Verb,
         offered: Mapping[str, frozenset[str]] | None = None,
         single: Gang | None = None,
-        masks: Mapping[str, frozenset[str]] | None = None,
+        candidates: Candidates | None = None,
+        asked: float | None = None,
     ) -> Flight | Refusal:
         """Return the gang's plan in flight, making one if that can be; else why not."""
 
-    async def ask(self, gang: Gang, masks: Mapping[str, frozenset[str]]) -> Plan | Refusal:
-        """Return what would be planned, without acting on it."""
+    async def ask(self, single: Gang, candidates: Candidates) -> Plan | Refusal:
+        """Return what would be planned for a pod of no gang, without acting on it."""
 
     def stale(self) -> str | None:
         """Return why gangs cannot be decided now."""

@@ -38,6 +38,7 @@ class Filter:
         """
         context = self._context
         context.require_ready()
+        asked = context.evidence.now()
         told, names = args.pod, args.node_names
         try:
             pod = await self._asked.pod(told)
@@ -69,7 +70,9 @@ class Filter:
             # against others, nor is a sample.
             whole = not nominated_only and self._complete(names)
             offered = {pod.uid: frozenset(names)} if whole else None
-            answer = await context.asking.ensure(gang.key, Verb.FILTER, offered=offered)
+            answer = await context.asking.ensure(
+                gang.key, Verb.FILTER, offered=offered, asked=asked
+            )
         if isinstance(answer, Flight):
             return self._seated(answer, pod, told, names)
         if answer.code is Code.STALE:

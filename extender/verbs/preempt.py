@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from extender.gang.act.book import Flight
 from extender.gang.incremental.protection import Protections
+from extender.gang.plan.candidates import Candidates
 from extender.gang.plan.lists import samples
 from extender.gang.plan.single import single_gang
 from extender.gang.tell.decisions import Verb
@@ -47,6 +48,7 @@ class Preempt:
         """
         context = self._context
         context.require_ready()
+        asked = context.evidence.now()
         pod = await self._asked.pod(args.pod)
         context.evidence.accepts(pod, args.candidates)
         flight = context.book.of_member(pod.uid)
@@ -71,7 +73,7 @@ class Preempt:
         if self._beyond_quorum(pod) or context.goes_with(pod):
             # More than the quorum is placed only at no extra disruption.
             return NOTHING
-        result = await self._single(pod, args.candidates)
+        result = await self._single(pod, args.candidates, asked)
         if not result.candidates and args.pod.nominated:
             self._of_no_use(pod, args.pod.nominated)
         return result
@@ -109,13 +111,15 @@ class Preempt:
                 kept[node] = candidate
         return self._allowed(pod, kept)
 
-    async def _single(self, pod: Pod, candidates: dict[str, NodeVictims]) -> PreemptResult:
+    async def _single(
+        self, pod: Pod, candidates: dict[str, NodeVictims], asked: float
+    ) -> PreemptResult:
         if self._context.samples.goes_on(pod.uid):
             return NOTHING  # a node that it has not been offered yet may be free
         clean, breaking = self._sorted(pod, candidates)
         if not breaking:
             return self._allowed(pod, clean)
-        return await self._cheapest(pod, clean, breaking)
+        return await self._cheapest(pod, clean, breaking, asked)
 
     def _sorted(
         self, pod: Pod, candidates: dict[str, NodeVictims]
@@ -184,24 +188,24 @@ class Preempt:
         return gang.goes_whole and len(gang.bound) > 1 and not spared
 
     async def _cheapest(
-        self, pod: Pod, clean: dict[str, NodeVictims], breaking: dict[str, NodeVictims]
+        self,
+        pod: Pod,
+        clean: dict[str, NodeVictims],
+        breaking: dict[str, NodeVictims],
+        asked: float,
     ) -> PreemptResult:
-        """Let the search choose between nodes that break a gang and nodes that do not."""
+        """Let the search choose between nodes that break a gang and nodes that do not.
+
+        Nobody is to go beside room that came while kube-scheduler looked for candidates, or while
+        we search; nor where it was our word that kept the pod off a node.
+        """
         asking = self._context.asking
         stale = asking.stale()
         if stale is not None:
             return self._allowed(pod, clean)
-        gang, asked = single_gang(pod), self._context.evidence.asked_at
-        candidates = clean.keys() | breaking.keys()
-
-        def masks() -> dict[str, frozenset[str]]:
-            """Nobody is to go beside room that came while kube-scheduler looked for candidates, or
-            while we search; nor where it was our word that kept the pod off a node."""
-            nodes = frozenset(self._context.cluster.snapshot().nodes)
-            free = self._context.evidence.freed_since(asked) | self._context.book.nodes()
-            return {pod.uid: nodes - candidates - free}
-
-        cheap = await asking.ask(gang, masks())
+        gang = single_gang(pod)
+        candidates = Candidates(frozenset(clean.keys() | breaking.keys()), asked)
+        cheap = await asking.ask(gang, candidates)
         # A search takes seconds, in which seats may have come to be held there, and victims to be
         # protected, or of a gang that goes whole.
         clean = self._sorted(pod, clean)[0]
@@ -209,7 +213,7 @@ class Preempt:
             return self._allowed(pod, clean)
         if clean and cheap.victims and {victim.node for victim in cheap.victims} <= clean.keys():
             return self._allowed(pod, clean)
-        answer = await asking.ensure(gang.key, Verb.PREEMPT, single=gang, masks=masks())
+        answer = await asking.ensure(gang.key, Verb.PREEMPT, single=gang, candidates=candidates)
         if isinstance(answer, Flight):
             return NOTHING
         return self._allowed(pod, self._sorted(pod, clean)[0])

@@ -19,6 +19,7 @@ from extender.cache.cache import Cache
 from extender.gang.act.coordinator import SWEEP, TICK
 from extender.gang.act.term_parts import PLANNING
 from extender.gang.act.wiring import coordinate
+from extender.gang.plan.candidates import Candidates
 from extender.groups.resolver import Resolver
 from extender.kube.api_errors import ApiError
 from extender.kube.client import KubeClient
@@ -330,6 +331,11 @@ def let_go(fault: Fault) -> None:
     """Let the requests that are held back go on."""
     assert fault.released is not None
     fault.released.set()
+
+
+def anywhere(rig: Rig) -> Candidates:
+    """Every node is a candidate."""
+    return Candidates(frozenset(rig.cache.snapshot().nodes), 0.0)
 
 
 def low_pods(rig: Rig) -> list[Pod]:

@@ -11,7 +11,7 @@ from extender.gang.tell.flight_state import FlightState
 from extender.model.plan import Plan
 from extender.model.settings import EvictionSettings, SeatSettings
 from extender.sandbox.faults import Fault
-from tests.gang.rig import FAST, HIGH, LOW, Rig, full_cluster, held_back, let_go
+from tests.gang.rig import FAST, HIGH, LOW, Rig, anywhere, full_cluster, held_back, let_go
 
 
 async def test_victims_are_marked_before_they_go_and_both_sides_hear_of_it(rig: Rig) -> None:
@@ -58,14 +58,14 @@ async def test_after_a_rehearsal_that_is_refused_others_are_tried(rig: Rig, stat
         await rig.pod(name, cls="low", on=f"n{name[-1]}")
     await rig.gang("high", 1, "high")
     gang = rig.coordinator.resolver.resolve(rig.resolver_key("high-0"), rig.cache.snapshot())
-    plan = await rig.coordinator.ask(gang, {})
+    plan = await rig.coordinator.ask(gang, anywhere(rig))
     assert isinstance(plan, Plan)
     (first,) = plan.victims
     rig.server.faults.plan(Fault(times=10_000, method="DELETE", path=first.name, status=status))
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan is given up")
     assert rig.coordinator.flights.shown().unevictable.keys() == {first.uid}
-    answer = await rig.coordinator.ask(gang, {})
+    answer = await rig.coordinator.ask(gang, anywhere(rig))
     assert isinstance(answer, Plan)
     assert {victim.name for victim in answer.victims} == {*LOW} - {first.name}
 

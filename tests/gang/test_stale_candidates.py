@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
+from extender.gang.plan.candidates import Candidates
 from extender.model.gang import Gang
 from extender.model.plan import Plan, Refusal
 from tests.gang.rig import PODS, Rig, full_cluster
@@ -26,8 +25,8 @@ async def test_a_victim_that_was_protected_during_the_search_is_not_allowed(
     await rig.pod("urgent", cls="top")
     ask = rig.coordinator.ask
 
-    async def slow(gang: Gang, masks: Mapping[str, frozenset[str]]) -> Plan | Refusal:
-        answer = await ask(gang, masks)
+    async def slow(single: Gang, candidates: Candidates) -> Plan | Refusal:
+        answer = await ask(single, candidates)
         await rig.client.patch(f"{PODS}/single", PROTECTED)
         await rig.until(lambda: bool(rig.cached("single").annotations), "it is protected")
         return answer

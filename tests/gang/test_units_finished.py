@@ -17,6 +17,7 @@ from tests.gang.rig import (
     PODS,
     REAL_DELETE,
     Rig,
+    anywhere,
     full_cluster,
     held_back,
     let_go,
@@ -201,7 +202,8 @@ async def test_a_refusal_after_a_good_rehearsal_is_told_and_others_are_tried(
     await rig.gang("high", 2, "high")
     await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 6, "all are cached")
     first = await rig.coordinator.ask(
-        rig.coordinator.resolver.resolve(rig.resolver_key("high-0"), rig.cache.snapshot()), {}
+        rig.coordinator.resolver.resolve(rig.resolver_key("high-0"), rig.cache.snapshot()),
+        anywhere(rig),
     )
     doomed = sorted({victim.name.partition("-")[0] for victim in first.victims})  # type: ignore[union-attr]
     assert len(doomed) == 1

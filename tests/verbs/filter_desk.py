@@ -33,6 +33,10 @@ def flying(seat: str | None = "n0", state: FlightState = FlightState.OPEN) -> Fl
     return Flight(plan=bare_plan(KEY), pods={}, seats=seats, state=state, since=0.0)
 
 
+ASKED = 7.0
+"""When the question came, monotonic."""
+
+
 class Desk:
     """Filter, and what the others would say; ``said`` is what they were told, in order."""
 
@@ -89,7 +93,8 @@ class Desk:
         self._say("given", flight.seats[pod.uid])
         return self.given
 
-    async def _ensure(self, key: object, verb: object, *, offered: Any = None) -> Any:
+    async def _ensure(self, key: object, verb: object, *, offered: Any = None, asked: float) -> Any:
+        assert asked == ASKED
         self._say("ensure", None if offered is None else sorted(offered[MEMBER.uid]))
         return self.ensured
 
@@ -121,7 +126,9 @@ class Desk:
                 of_member=lambda uid: self.flight,
                 nodes=lambda: self.held,
             ),
-            "evidence": SimpleNamespace(accepts=lambda pod, names: say("accepts", *names)),
+            "evidence": SimpleNamespace(
+                accepts=lambda pod, names: say("accepts", *names), now=lambda: ASKED
+            ),
             "notices": SimpleNamespace(
                 held_back=SimpleNamespace(
                     note=lambda pod, unit="": say("held back", *([unit] if unit else ())),

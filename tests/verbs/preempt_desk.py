@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from extender.gang.act.book import Flight
+from extender.gang.plan.candidates import Candidates
 from extender.gang.plan.planner import as_victim
 from extender.gang.plan.single import single_gang
 from extender.gang.tell.decisions import Verb
@@ -66,8 +67,6 @@ class Desk:
         self.cheap: Plan | Refusal = NO
         self.answer: Flight | Refusal = NO
         self.during: Callable[[], None] = lambda: None
-        self.freed: set[str] = set()
-        """Nodes that a pod has just left."""
         self.said: list[tuple[Any, ...]] = []
         self.accepted: list[list[str]] = []
         """What kube-scheduler's own rules let each pod onto, as it was noted."""
@@ -79,13 +78,14 @@ class Desk:
     def _context(self) -> Context:
         say = self._say
 
-        async def ask(gang: Gang, masks: Any) -> Plan | Refusal:
-            say("ask", *sorted(masks[gang.pending[0].uid]))
+        async def ask(single: Gang, candidates: Candidates) -> Plan | Refusal:
+            say("ask", *sorted(candidates.nodes))
             self.during()
             return self.cheap
 
         async def ensure(key: object, verb: Verb, **more: Any) -> Flight | Refusal:
-            say("ensure", verb, *sorted(next(iter(more.get("masks", {0: ()}).values()))))
+            candidates = more.get("candidates")
+            say("ensure", verb, *sorted(candidates.nodes if candidates else ()))
             return self.answer
 
         return Context(
@@ -114,15 +114,14 @@ class Desk:
                 Any,
                 SimpleNamespace(
                     accepts=lambda pod, names: self.accepted.append(list(names)),
-                    freed_since=lambda asked: frozenset(self.freed),
-                    asked_at=0.0,
+                    now=lambda: 0.0,
                 ),
             ),
             notices=cast(
                 Any,
                 SimpleNamespace(
                     held_back=SimpleNamespace(wake=lambda pods: say("wake")),
-                    nominations=SimpleNamespace(clear=lambda pods: say("cleared")),
+                    nominations=SimpleNamespace(clear=lambda pods, node: say("cleared", node)),
                 ),
             ),
             offers=cast(

@@ -11,6 +11,7 @@ from extender.gang.act.book import Book, Flight
 from extender.gang.act.readiness import Readiness
 from extender.gang.act.turns import PlanningTurns
 from extender.gang.act.waiting import Waiting
+from extender.gang.plan.candidates import Candidates
 from extender.gang.plan.question import Masks
 from extender.gang.tell.decisions import Verb
 from extender.model.gang import Gang
@@ -59,20 +60,21 @@ class Answering:
         verb: Verb,
         offered: Masks | None = None,
         single: Gang | None = None,
-        masks: Masks | None = None,
+        candidates: Candidates | None = None,
+        asked: float | None = None,
     ) -> Flight | Refusal:
         """Return the gang's plan in flight, making one if that can be; else why not.
 
         ``offered`` tells, per member uid, which nodes kube-scheduler accepts for
-        it at this moment. ``single`` is a gang of one made for a pod of no gang,
-        with the nodes it must not use in ``masks``. Raises NotReady before
+        it at this moment; it said so at ``asked``, monotonic, None = now. ``single`` is a gang of
+        one made for a pod of no gang, which may preempt on ``candidates``. Raises NotReady before
         recovery is over, and while another replica leads.
         """
         self._readiness.require()
         known = self.known(key)
         if known is not None:
             return known
-        asked = self._now()
+        asked = self._now() if asked is None else asked
         stale = self._readiness.stale()
         if stale is not None:
             return self._note(Refusal(gang=key, code=Code.STALE, message=stale), verb, 0.0)
@@ -82,7 +84,9 @@ class Answering:
             flight = self._book.get(key)
             if flight is not None:
                 return flight
-            answer = await self._turns.plan(key, verb, offered, single, masks or {}, asked=asked)
+            answer = await self._turns.plan(
+                key, verb, offered, single, {}, asked=asked, candidates=candidates
+            )
         if isinstance(answer, Flight) and not answer.victims and not answer.waits:
             # Its seats are free: a moment more, and the asker can be given one.
             with contextlib.suppress(TimeoutError):
@@ -100,10 +104,10 @@ class Answering:
             return None  # whatever it was told before: its namespace is not chosen any more
         return self._waiting.kept(key, self._turns.version())
 
-    async def ask(self, gang: Gang, masks: Masks) -> Plan | Refusal:
-        """Return what would be planned, without acting on it."""
-        async with self._turns.lock.turn(lambda: self._admission.turn_of(gang)):
-            waits = self._admission.must_wait(gang)
+    async def ask(self, single: Gang, candidates: Candidates) -> Plan | Refusal:
+        """Return what would be planned for a pod of no gang, without acting on it."""
+        async with self._turns.lock.turn(lambda: self._admission.turn_of(single)):
+            waits = self._admission.must_wait(single)
             if waits is not None:
                 return waits
-            return await self._turns.search(gang, self._shown(), masks, None)
+            return await self._turns.search_single(single, self._shown(), {}, candidates)

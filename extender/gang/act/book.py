@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from extender.gang.act.booked_room import BookedRoom, BookingClaim
+from extender.gang.plan.candidates import Candidates
 from extender.gang.tell.flight_state import FlightState
 from extender.model.objects import GangKey, Pod, Requests
 from extender.model.plan import Hold, LeavingPod, Plan, Seat, Victim
@@ -115,6 +116,8 @@ class Flight(Struct, kw_only=True):
     """The cluster that the plan was searched for in, until its first eviction."""
     seen_holds: tuple[Hold, ...] = ()
     """Seats that were held for others then."""
+    candidates: Candidates | None = None
+    """Where a pod of no gang may preempt."""
     spared_at: object = None
     """The snapshot that room for it was looked for in last."""
     nodes: object = None
@@ -370,11 +373,9 @@ class Book:
         return self._by_node.get(node, {}).values()
 
     def holds_against(self, node: str, priority: int) -> list[Hold]:
-        """Return the seats on a node that keep a pod of this priority away.
-
-        Those of gangs as urgent or more, and firm ones: between a gang's first member and its
-        last nobody comes, else it would start in part; nor while they are kept away (crowding).
-        """
+        """Return the seats on a node that keep a pod of this priority away: of gangs as urgent or
+        more, and firm ones. Between a gang's first member and its last nobody comes, else it would
+        start in part; nor while they are kept away (crowding)."""
         return [
             hold
             for hold in self.holds_on(node)

@@ -68,9 +68,22 @@ class Changes:
                 return True
             single = None
             if flight.key.dialect == SINGLE:
+                if flight.candidates is None:
+                    # Of a life before: it is asked anew, and nobody goes elsewhere meanwhile.
+                    why += ", and it is not known where kube-scheduler would have it preempt"
+                    self._flights.end(flight, Outcome.GAVE_UP, why)
+                    return True
                 single = single_gang(next(iter(flight.pods.values())))
             try:
-                result = await self._turns.plan(flight.key, Verb.LOOP, None, single, masks, flight)
+                result = await self._turns.plan(
+                    flight.key,
+                    Verb.LOOP,
+                    None,
+                    single,
+                    masks,
+                    flight,
+                    candidates=flight.candidates,
+                )
             except Exception:
                 self._flights.end(flight, Outcome.GAVE_UP, f"{why}; the search failed", penal=True)
                 raise

@@ -44,7 +44,7 @@ class Evidence:
         self._refusals = 0
         self._freed: dict[str, float] = {}
         """Nodes that have come, or a pod has left, lately, and when, the latest last."""
-        self._now = monotonic
+        self.now = monotonic
         self.asked_at = -inf
         """Monotonic time at which kube-scheduler asked about a pod last."""
         self.schedulers: frozenset[str] = frozenset()
@@ -52,7 +52,7 @@ class Evidence:
 
     def accepts(self, pod: Pod, nodes: Iterable[str]) -> None:
         """Note that kube-scheduler named these nodes for the pod."""
-        self.asked_at = self._now()
+        self.asked_at = self.now()
         if pod.shape.scheduler not in self.schedulers and len(self.schedulers) < MAX_SCHEDULERS:
             self.schedulers |= {pod.shape.scheduler}
         if pod.shape.unmodelled:
@@ -74,7 +74,7 @@ class Evidence:
 
     def freed(self, nodes: Iterable[str]) -> None:
         """Note nodes that may have room since now."""
-        now = self._now()
+        now = self.now()
         for node in nodes:
             self._freed.pop(node, None)
             self._freed[node] = now

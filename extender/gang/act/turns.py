@@ -19,6 +19,7 @@ from extender.gang.act.fair_lock import FairLock
 from extender.gang.act.flights import Flights
 from extender.gang.act.planner_thread import Overran, PlannerThread
 from extender.gang.act.waiting import Version, Waiting
+from extender.gang.plan.candidates import Candidates
 from extender.gang.plan.question import Masks
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import gangs_of, unchanged
@@ -101,11 +102,13 @@ class PlanningTurns:
         masks: Masks,
         before: Flight | None = None,
         asked: float = inf,
+        candidates: Candidates | None = None,
     ) -> Flight | Refusal:
         """Search, compare with the newest state, hold the seats. ``lock`` must be held.
 
         ``asked``: when kube-scheduler asked the question that ``offered`` is of, monotonic.
-        ``before`` is the gang's plan that the new one takes the place of.
+        ``before`` is the gang's plan that the new one takes the place of. ``candidates``: where
+        ``single``, a gang of one made for a pod of no gang, may preempt.
         """
         for attempt in range(COMPARISONS):
             stale = self._stale()
@@ -123,7 +126,11 @@ class PlanningTurns:
             began = self._clocks.monotonic()
             struck = self._struck(gang, snapshot, masks)
             lists, held = self._evidence.not_older(offered, asked), self._book.holds()
-            answer = await self.search(gang, snapshot, struck, lists)
+            free = self._free(candidates)
+            if candidates is None:
+                answer = await self.search(gang, snapshot, struck, lists)
+            else:
+                answer = await self.search_single(gang, snapshot, struck, candidates)
             seconds = self._clocks.monotonic() - began
             if isinstance(answer, Plan):
                 answer = self._admission.too_many_evictions(answer) or answer
@@ -131,6 +138,7 @@ class PlanningTurns:
                 # The list may be older than the snapshot: not a reason to stay with the answer.
                 return self._refuse(answer, version if not offered else NEVER, verb, seconds)
             draft = self._flights.draft(answer, before, snapshot, held)
+            draft.candidates = candidates
             why = self._stale() or await self._outdated(draft, gang, snapshot)
             if before is not None and before.over:
                 why = "its plan ended while another one was searched for"
@@ -140,7 +148,11 @@ class PlanningTurns:
             # Once: where something changes all the time the gang has its turn too.
             if not why and attempt == 0 and draft.victims:
                 longer = self._evidence.not_older(offered, asked) != lists
-                if longer or self._room_came(draft, snapshot, held):
+                if (
+                    longer
+                    or self._free(candidates) - free
+                    or self._room_came(draft, snapshot, held)
+                ):
                     continue
             if not why:
                 return self._commit(draft, verb, seconds)
@@ -211,6 +223,24 @@ class PlanningTurns:
             message=f"{pod.name} uses {kinds}, and kube-scheduler has not said lately "
             "which nodes it accepts for it",
         )
+
+    def _free(self, candidates: Candidates | None) -> frozenset[str]:
+        """Return nodes that may have room for a pod of no gang though kube-scheduler did not name
+        them: it has come since, or it was our word that kept the pod off."""
+        if candidates is None:
+            return frozenset()
+        return self._evidence.freed_since(candidates.asked) | self._book.nodes()
+
+    async def search_single(
+        self, gang: Gang, snapshot: Snapshot, masks: Masks, candidates: Candidates
+    ) -> Plan | Refusal:
+        """Ask the planner about a pod of no gang. ``lock`` must be held."""
+        free = self._free(candidates)
+        known = candidates.masks(gang, snapshot, masks, free)
+        answer = await self.search(gang, snapshot, known, None)
+        if isinstance(answer, Refusal) or candidates.allow(answer):
+            return answer
+        return await self.search(gang, snapshot, candidates.masks(gang, snapshot, masks), None)
 
     async def search(
         self, gang: Gang, snapshot: Snapshot, masks: Masks, offered: Masks | None

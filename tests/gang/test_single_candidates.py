@@ -1,0 +1,143 @@
+"""A pod of no gang preempts on the nodes that kube-scheduler named for it, and on no other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from extender.gang.tell.decisions import Verb
+from tests.gang.rig import LOW, PODS, Rig
+from tests.gang.test_room_that_came import Gate
+
+PROTECTED = {"metadata": {"annotations": {"podgroup-extender.io/protected": "true"}}}
+
+
+async def whole_gang_on_n0(rig: Rig, pods: int, **single: Any) -> None:
+    """A less urgent gang that goes whole, "p" that wants its node, and as many ``pods`` beside."""
+    await rig.group("low", 2, "low")
+    for name in LOW:
+        await rig.pod(name, cls="low", group="low", on="n0", cpu="2")
+    await rig.pod("p", **{"cls": "high", **single})
+    await rig.until(lambda: len(rig.cache.store.pods.by_uid) == pods + 3, "all pods")
+    rig.coordinator.evidence._freed.clear()  # its nodes are not new
+
+
+async def test_nobody_goes_where_seats_are(rig: Rig) -> None:
+    """A seat of another there made a node one to evict on, which kube-scheduler had not named."""
+    await rig.pod("single", cls="low", on="n1")
+    await rig.group("first", 1, "high")
+    await rig.pod("first-0", cls="high", group="first", cpu="1")
+    await whole_gang_on_n0(rig, 2)
+    await rig.coordinator.ensure(rig.resolver_key("first-0"), Verb.LOOP)
+    rig.coordinator.evidence._freed.clear()
+    await rig.preempt("p", n0=[*LOW])
+    await rig.until_names("single", "first-0", "p")
+
+
+async def test_nobody_goes_where_a_pod_has_just_left(rig: Rig) -> None:
+    """A tenant makes one with a node, and deletes it, as often as he likes."""
+    await rig.pod("single", cls="low", on="n1")
+    await rig.pod("bait", on="n1", cpu="0")
+    await whole_gang_on_n0(rig, 2)
+    await rig.remove("bait")
+    await rig.until(lambda: rig.cache.pod_named("default", "bait") is None, "it is gone")
+    await rig.preempt("p", n0=[*LOW])
+    await rig.until_names("single", "p")
+
+
+async def test_no_gang_loses_its_seats_there(rig: Rig) -> None:
+    await rig.group("first", 1, "high")
+    await rig.pod("first-0", cls="high", group="first", cpu="4")
+    await whole_gang_on_n0(rig, 1, cls="top", cpu="4")
+    first = await rig.coordinator.ensure(rig.resolver_key("first-0"), Verb.LOOP)
+    rig.coordinator.evidence._freed.clear()
+    await rig.preempt("p", n0=[*LOW])
+    await rig.until_names("first-0", "p")
+    assert rig.coordinator.book.get(rig.resolver_key("first-0")) is first
+
+
+async def test_room_beside_seats_that_it_was_kept_off_is_used(rig: Rig) -> None:
+    """It was our word that kept it off (607790 with sparing)."""
+    await rig.group("first", 1, "high")
+    await rig.pod("first-0", cls="high", group="first", cpu="2")
+    await whole_gang_on_n0(rig, 1, cpu="2")
+    await rig.coordinator.ensure(rig.resolver_key("first-0"), Verb.LOOP)
+    rig.coordinator.evidence._freed.clear()
+    await rig.preempt("p", n0=[*LOW])
+    assert {*LOW} <= await rig.names()
+    assert {s.node for f in rig.coordinator.book for s in f.plan.seats} == {"n1"}
+
+
+async def test_a_plan_that_is_changed_keeps_to_them(
+    wide: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its victims were protected meanwhile, and others went on a node that nobody had named."""
+    rig = wide
+    for i in range(1, 4):
+        await rig.pod(f"mid-{i}", cls="mid", on=f"n{i}", cpu="4")
+    await whole_gang_on_n0(rig, 3)
+    keeper: Any = rig.coordinator.flights.keeper
+    gate = Gate(keeper.write, after=False)
+    monkeypatch.setattr(keeper, "write", gate)
+    await rig.preempt("p", n0=[*LOW])
+    await rig.until(lambda: gate.reached, "its plan is being recorded")
+    (flight,) = rig.coordinator.book
+    for name in LOW:
+        await rig.client.patch(f"{PODS}/{name}", PROTECTED)
+    await rig.until(lambda: all(rig.cached(name).annotations for name in LOW), "both stay")
+    gate.opened.set()
+    await rig.until(lambda: flight.over, "the plan does not hold any more")
+    await rig.rounds()
+    assert {*LOW, "mid-1", "mid-2", "mid-3"} <= await rig.names()
+
+
+async def test_a_plan_of_a_life_before_that_does_not_hold_ends(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not known any more which nodes were named."""
+    await rig.pod("other", cls="low", on="n1", cpu="4")
+    await whole_gang_on_n0(rig, 1)
+    keeper: Any = rig.coordinator.flights.keeper
+    write, recorded = keeper.write, False
+
+    async def killed(*args: Any, **named: Any) -> Any:
+        nonlocal recorded
+        await write(*args, **named)
+        recorded = True
+        await rig.until(lambda: False, "the process is killed", 30)
+
+    monkeypatch.setattr(keeper, "write", killed)
+    await rig.preempt("p", n0=[*LOW])
+    await rig.until(lambda: recorded, "its record is there")
+    await rig.kill()
+    for name in LOW:
+        await rig.client.patch(f"{PODS}/{name}", PROTECTED)
+    await rig.start()
+    await rig.until(lambda: not len(rig.coordinator.book), "the plan ends")
+    await rig.rounds()
+    assert {*LOW, "other"} <= await rig.names()
+
+
+async def test_room_that_comes_while_the_plan_is_searched_for_counts(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search for whether a plan is cheapest is over by then; the next one left the node out."""
+    await rig.pod("leaving", cls="top", on="n1")
+    await whole_gang_on_n0(rig, 1)
+    planner: Any = rig.coordinator._planning.thread
+    plan, searches = planner.plan, 0
+
+    async def planned(*args: Any) -> Any:
+        nonlocal searches
+        found = await plan(*args)
+        searches += 1
+        if searches == 2:
+            await rig.remove("leaving")
+            await rig.until(lambda: rig.cache.pod_named("default", "leaving") is None, "it is gone")
+        return found
+
+    monkeypatch.setattr(planner, "plan", planned)
+    await rig.preempt("p", n0=[*LOW])
+    (flight,) = rig.coordinator.book
+    assert not flight.plan.victims
