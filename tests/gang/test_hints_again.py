@@ -68,6 +68,19 @@ async def test_who_was_held_back_is_woken_in_the_end(rig: Rig, failure: dict[str
     assert fault.hits == 2
 
 
+async def test_who_cannot_be_patched_for_good_is_given_up(rig: Rig) -> None:
+    """A pod whose annotations are full was patched for as long as it waited, in vain."""
+    await single(rig)
+    fault = Fault(times=100, method="PATCH", path="/pods/p", status=422, reason="Invalid")
+    rig.server.faults.plan(fault)
+    held = rig.coordinator.notices.held_back
+    held.note(rig.cached("p"))
+    held.wake_all()
+    await rig.until(lambda: fault.hits > 0, "it is tried")
+    await asyncio.sleep(1.5)
+    assert fault.hits == 1
+
+
 async def test_a_single_that_gets_no_node_loses_the_nomination_of_a_life_before(rig: Rig) -> None:
     """kube-scheduler clears it when it finds no candidate, and not when we allow it none."""
     await single(rig, nominated="n1")
