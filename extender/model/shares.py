@@ -54,6 +54,15 @@ class Shares(Generic[Key, Value]):
         found = next(iter(self._kept.items()), None)
         return None if found is None else (found[0], found[1].value)
 
+    def take(self) -> Value | None:
+        """Forget a value and return it, None when nothing is kept: shares have turns, each with its
+        oldest."""
+        share = next(iter(self._of), None)
+        if share is None:
+            return None
+        keys = self._of[share] = self._of.pop(share)  # the others come before its next turn
+        return self.pop(next(iter(keys)))
+
     def forget(self, over: Callable[[Value], bool]) -> None:
         """Forget the oldest ones for as long as they are over."""
         while (oldest := self.oldest()) is not None and over(oldest[1]):

@@ -11,7 +11,7 @@ import random
 from msgspec.structs import replace
 
 from extender.gang.act.eviction_history import EvictionHistory
-from extender.gang.act.unit import EvictionUnit, Fate
+from extender.gang.act.unit import EvictionUnit, Fate, Fates
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
@@ -116,7 +116,7 @@ class Thrash:
             size=len(victims),
             beside=frozenset(),
             victims=victims,
-            fates=dict.fromkeys(victims, Fate.ACCEPTED),
+            fates=Fates(dict.fromkeys(victims, Fate.ACCEPTED)),
             budgeted=frozenset(),
             message="",
         )

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.act.eviction_history import MOST_OF_NAMESPACE, EvictionHistory
-from extender.gang.act.unit import EvictionUnit, Fate
+from extender.gang.act.unit import EvictionUnit, Fate, Fates
 from extender.gang.plan.assemble import dump, restore
 from extender.gang.plan.evicted_before import undisturbed
 from extender.gang.plan.planner import Planner
@@ -50,7 +50,7 @@ class Ledger:
             size=len(pods),
             beside=frozenset(),
             victims={p.uid: Victim(p.uid, p.namespace, p.name, p.node, p.priority) for p in pods},
-            fates={p.uid: Fate.ACCEPTED for p in pods},
+            fates=Fates({p.uid: Fate.ACCEPTED for p in pods}),
             budgeted=frozenset(),
             message="",
         )

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.act.evicted_store import KEY, NAME
-from extender.gang.act.unit import EvictionUnit
+from extender.gang.act.unit import EvictionUnit, Fates
 from extender.kube.api_errors import NotFound
 from extender.model.fairness import FairnessSettings, ProtectionSettings
 from extender.model.objects import GangKey
@@ -121,7 +121,7 @@ async def test_a_single_pod_does_not_evict_who_is_spared_either() -> None:
             size=1,
             beside=frozenset(),
             victims={},
-            fates={},
+            fates=Fates({}),
             budgeted=frozenset(),
             message="",
         )

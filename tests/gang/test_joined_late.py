@@ -12,12 +12,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from extender.gang.act.book import Flight
 from extender.gang.act.record_objects import LABEL
 from extender.sandbox.faults import Fault
 from tests.gang.rig import HIGH, Rig
 
 REAL_DELETE = "(?!.*dryRun)"
 SURVIVORS = ("low-2",)
+CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
 
 
 @pytest.fixture
@@ -67,6 +69,26 @@ async def test_it_goes_when_it_was_bound_while_nobody_looked(rig: Rig) -> None:
     await until_no_records(rig)
 
 
+@pytest.mark.parametrize("off", [-3600.0, 3600.0])
+async def test_it_goes_whatever_the_clock_of_the_life_before_said(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, off: float
+) -> None:
+    """That clock was an hour behind: the member seemed to be made since the record, and stayed."""
+    keeper = rig.coordinator.flights.keeper
+    write = keeper.write
+
+    async def written(flight: Flight, made: float, others_made: float) -> None:
+        await write(flight, made + off, others_made)
+
+    monkeypatch.setattr(keeper, "write", written)
+    await touched(rig, *SURVIVORS)
+    await next_life(rig)
+    await rig.bind("low-late", "n3")
+    await rig.start()
+    await rig.until_names("busy", "high-1")
+    await until_no_records(rig)
+
+
 async def test_it_goes_when_it_was_seen_and_could_not_be_evicted_in_time(rig: Rig) -> None:
     await touched(rig, *SURVIVORS, "low-late")
     uid = rig.cached("low-late").uid
@@ -100,6 +122,26 @@ async def test_it_stays_where_the_next_life_of_its_gang_has_begun(rig: Rig) -> N
     await rig.start()
     await rig.until_names("busy", "low-late", "low-new", "high-1")
     await until_no_records(rig)
+
+
+async def test_it_stays_so_where_the_record_was_made_again_since(rig: Rig) -> None:
+    """A record that is gone is written anew, or put back: it is younger than it says."""
+    await touched(rig, *SURVIVORS)
+    await next_life(rig)
+    await rig.bind("low-late", "n3")
+    for name in SURVIVORS:
+        await rig.remove(name)
+    await rig.pod("low-new", cls="low", group="low", cpu="0", on="n3")
+    (record,) = await rig.records()
+    meta = {key: record["metadata"][key] for key in ("name", "labels", "annotations")}
+    await rig.client.delete(f"{CONFIG_MAPS}/{meta['name']}")
+    made = time.time()
+    while time.time() < made + 2.0:  # the new member is older by more than a second
+        await asyncio.sleep(0.1)
+    await rig.client.create(CONFIG_MAPS, {**record, "metadata": meta})
+    await rig.start()
+    await until_no_records(rig)
+    assert await rig.names() == {"busy", "low-late", "low-new", "high-1"}
 
 
 async def test_a_waiting_member_stays(rig: Rig) -> None:

@@ -19,7 +19,7 @@ from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.leadership import Alone
 from extender.gang.act.record import Record
 from extender.gang.act.records import Records
-from extender.gang.act.unit import EvictionUnit, Fate
+from extender.gang.act.unit import EvictionUnit, Fate, Fates
 from extender.gang.tell.flight_state import FlightState
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Seat, Victim
@@ -113,7 +113,7 @@ def unit(name: str, count: int, *, touched: bool = False) -> EvictionUnit:
         size=count,
         beside=frozenset(),
         victims=victims,
-        fates=dict.fromkeys(victims, Fate.WAITING),
+        fates=Fates(dict.fromkeys(victims, Fate.WAITING)),
         budgeted=frozenset(),
         message="",
         must_go=set(victims) if touched else set(),

@@ -295,7 +295,7 @@ async def test_a_sweep_leaves_a_record_alone_that_is_written_meanwhile(
     flight = Flight(
         plan=record().plan, id="1", pods={}, seats={}, state=FlightState.PLANNED, since=0.0
     )
-    await keeper.write(flight, 1.0)
+    await keeper.write(flight, made=1.0, others_made=0.0)
     (name,) = await names(client)
     listing.set()
     await sweep

@@ -90,3 +90,16 @@ def test_the_oldest_are_forgotten_until_one_is_not_over() -> None:
     assert list(shares.values()) == [5, 1]
     shares.forget(lambda until: True)
     assert not len(shares)
+
+
+def test_each_share_has_its_turn_with_its_oldest() -> None:
+    shares: Shares[int, str] = Shares(10)
+    for key, share in enumerate("aaaabbc"):
+        shares.put(key, f"{share}{key}", share)
+    taken = [shares.take() for _ in range(4)]
+    assert taken == ["a0", "b4", "c6", "a1"]
+    shares.put(7, "a7", "a")  # its turn is not before that of b
+    shares.put(8, "c8", "c")
+    assert [shares.take() for _ in range(6)] == ["b5", "a2", "c8", "a3", "a7", None]
+    assert not len(shares)
+    assert shares.size == 0

@@ -113,8 +113,14 @@ def _resumes_blindly() -> list[tuple[Any, str, Any]]:
 def _record_not_read_back() -> list[tuple[Any, str, Any]]:
     """A record whose write has failed counts as not written, and is never looked for."""
 
-    async def write(self: Any, flight: Any, made: float) -> None:
-        kept = record.Record(id=flight.id, epoch=self._epoch, plan=flight.plan, made=made)
+    async def write(self: Any, flight: Any, made: float, others_made: float) -> None:
+        kept = record.Record(
+            id=flight.id,
+            epoch=self._epoch,
+            plan=flight.plan,
+            made=made,
+            others_made=others_made,
+        )
         for document in record_objects.documents_of(kept):
             await self._records._client.create(self._records._base, document)
         self.adopt(kept)

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from extender.gang.act.booked_room import BookedRoom, BookingClaim
+from extender.gang.act.victim_units import VictimUnits
 from extender.gang.plan.candidates import Candidates
 from extender.gang.tell.flight_state import FlightState
 from extender.model.objects import GangKey, Pod, Requests
@@ -180,6 +181,7 @@ class Book:
         self._flights: dict[GangKey, Flight] = {}
         self._by_member: dict[str, GangKey] = {}
         self._by_node: dict[str, dict[str, Hold]] = {}
+        self._units = VictimUnits()
         self._leaving: dict[str, dict[str, Requests]] = {}
         """Node -> uid -> requests of pods whose room the seats there count on."""
         self.touched: Callable[[str], None] = lambda node: None
@@ -208,16 +210,13 @@ class Book:
 
     def takes_unit(self, name: str) -> bool:
         """Whether a plan in flight is to evict what goes together under this name."""
-        return any(
-            victim.unit == name
-            for flight in self._flights.values()
-            for victim in flight.victims.values()
-        )
+        return self._units.taken(name)
 
     def open_flight(self, flight: Flight, leaving: Iterable[tuple[str, str, Requests]]) -> None:
         """Enter a plan; ``leaving`` is (node, uid, requests) of pods about to go."""
         self.close(flight.key)
         self._flights[flight.key] = flight
+        self._units.entered(flight)
         for uid, node in flight.seats.items():
             self._hold(flight, uid, node)
         for node, uid, requests in leaving:
@@ -251,6 +250,7 @@ class Book:
         flight = self._flights.pop(key, None)
         if flight is None:
             return None
+        self._units.left(key)
         for uid, node in flight.seats.items():
             self._unhold(uid, node)
         self.version += 1

@@ -240,7 +240,7 @@ class Driver:
             unit.fates[victim.uid] = Fate.ACCEPTED
         self._refusals.forget(victim.uid)
         self._touch(unit, victim.uid)
-        if unit.error and not any(fate is Fate.REFUSED for fate in unit.fates.values()):
+        if unit.error and not unit.fates.those(Fate.REFUSED):
             unit.error = ""
         self._listener.eviction_sent(unit, victim)
 

@@ -19,7 +19,7 @@ from extender.gang.act.last_check import LastCheck
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.refusals import Refusals
 from extender.gang.act.touched_units import TouchedUnits
-from extender.gang.act.unit import EvictionListener, EvictionUnit, Fate, beside
+from extender.gang.act.unit import EvictionListener, EvictionUnit, Fate, Fates, beside
 from extender.model.objects import Pod
 from extender.model.plan import Plan, Victim
 
@@ -86,13 +86,7 @@ class Evictions:
 
     def owes(self, name: str) -> bool:
         """Whether pods of a unit must go and do not yet, or may by a request that is under way."""
-        units = self._by_name.get(name, ())
-        return any(unit.waits_for_answers for unit in units) or any(
-            unit.fates[uid] is Fate.WAITING
-            or (unit.fates[uid] is Fate.REFUSED and self._now() < unit.doubtful_until)
-            for unit in units
-            for uid in unit.must_go & unit.victims.keys()
-        )
+        return any(unit.owes(self._now()) for unit in self._by_name.get(name, ()))
 
     def asks(self, plan_id: str) -> bool:
         """Whether a victim of the plan may go, or have gone, by a request that is under way."""
@@ -159,7 +153,7 @@ class Evictions:
             size=max(size, len(left)),
             beside=frozenset(pod.uid for pod in bound if pod.uid not in left),
             victims=left,
-            fates={uid: Fate.ACCEPTED if uid in accepted else Fate.WAITING for uid in left},
+            fates=Fates({u: Fate.ACCEPTED if u in accepted else Fate.WAITING for u in left}),
             budgeted=budgeted,
             message=message,
             must_go=set(left) if touched else set(),
@@ -346,8 +340,7 @@ class Evictions:
         same = self._by_name[unit.name]
         known = {uid for each in same for uid in each.victims}
         size = max(each.size for each in same)
-        fates = {fate for each in same for fate in each.fates.values()}
-        if fates & {Fate.ASKED, Fate.ACCEPTED}:
+        if any(each.fates.those(fate) for each in same for fate in (Fate.ASKED, Fate.ACCEPTED)):
             return False
         if not unit.released and self._check.whole_again(victim, known | unit.beside, size):
             self._listener.whole_again(unit)

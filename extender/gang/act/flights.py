@@ -30,6 +30,7 @@ from extender.gang.act.evictor import EvictionRefused
 from extender.gang.act.flight_units import FlightUnits
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.last_check import LastCheck
+from extender.gang.act.late_members import others_made
 from extender.gang.act.lifetimes import FlightEnded, Lifetimes
 from extender.gang.act.looking import look_at_each
 from extender.gang.act.sightings import Sightings
@@ -215,7 +216,8 @@ class Flights:
             await self._go_on(flight)
             return
         try:
-            await self.keeper.write(flight, self._clocks.wall())
+            others = others_made(flight.plan, self._snapshot())
+            await self.keeper.write(flight, self._clocks.wall(), others)
         except ApiError as failed:
             if not flight.over:
                 why = f"the plan's record cannot be written, so nothing is evicted: {failed}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import TypeVar
 
 from msgspec import Struct
@@ -92,9 +91,9 @@ class HeldBack:
             self._spawn(self._wake(pods))
 
     def round(self) -> None:
-        """Try again to wake some that could not be written, the oldest first.
+        """Try again to wake some that could not be written, namespaces by turns.
 
-        Not all at once: it may be that none can be.
+        Not all at once: it may be that none can be, or none of a namespace with thousands.
         """
         now = self._clocks.monotonic()
         if not len(self._failed) or now < self._again_at:
@@ -102,10 +101,8 @@ class HeldBack:
         self._again_at = now + self._pause
         self._pause = min(LONGEST_PAUSE, 2 * self._pause)
         pending = self._snapshot().pending
-        failed = list(islice(self._failed.values(), self._at_a_time))
-        for pod in failed:
-            self._failed.pop(pod.uid)
-        self.wake([pod for pod in failed if pod.uid in pending])
+        failed = [self._failed.take() for _ in range(self._at_a_time)]
+        self.wake([pod for pod in failed if pod is not None and pod.uid in pending])
 
     async def _wake(self, pods: Sequence[Pod]) -> None:
         moment = self._clocks.wall()

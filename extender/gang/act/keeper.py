@@ -55,13 +55,14 @@ class RecordKeeper:
         self._kept: dict[str, Kept] = {}
         """Plan id -> record."""
 
-    async def write(self, flight: Flight, made: float) -> None:
+    async def write(self, flight: Flight, made: float, others_made: float) -> None:
         """Write the record of a new plan. Raises ApiError when it is not surely there."""
         record = Record(
             id=flight.id,
             epoch=self._epoch,
             plan=flight.plan,
             made=made,
+            others_made=others_made,
             completes=flight.completes,
         )
         kept = self._kept[flight.id] = Kept(record=record, busy=True, over=flight.over)

@@ -3,7 +3,8 @@
 While the process lives they go with the rest (``Evictions.joined``). A life after that finds them
 in the cluster: a member that was made before the plan was recorded, and has a node, was there when
 the unit went. Not where its gang runs, nor where one that was made since has a node: it is of its
-gang's next life then. When both were made is told by the API server's clock.
+gang's next life then. When both were made is told by the API server's clock, never by ours. A
+record that is gone is written anew, so it says besides when the newest of those members was made.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from extender.gang.act.unit import beside
 from extender.gang.plan.validity import Resolves, present, whole_again
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
-from extender.model.plan import Victim
+from extender.model.plan import Plan, Victim
 from extender.model.snapshot import Snapshot
 
 
@@ -28,9 +29,17 @@ def whole_units(record: Record) -> list[list[Victim]]:
     return [list(unit) for _, unit in groupby(whole, key=lambda v: v.unit)]
 
 
+def others_made(plan: Plan, snapshot: Snapshot) -> float:
+    """Return when the newest member of the plan's units was made that is no victim; 0: none is."""
+    named = {victim.uid for victim in plan.victims}
+    units = {victim.unit for victim in plan.victims if victim.unit}
+    members = (pod for unit in units for pod in snapshot.members.get(GangKey.read(unit), ()))
+    return max((pod.created for pod in members if pod.uid not in named), default=0.0)
+
+
 def with_late_members(record: Record, recorded: RecordedVictims, gangs: Resolves) -> Record:
     """Return the record with those members among its victims."""
-    before = min(recorded.created, record.made)
+    before = min(recorded.created, record.others_made + 1.0)
     late = [
         victim
         for unit in whole_units(record)

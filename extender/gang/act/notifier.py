@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from extender.kube.api import KubeApi
-from extender.kube.api_errors import ApiError, Conflict, NotFound
+from extender.kube.api_errors import ApiError, Conflict, Invalid, NotFound
 from extender.kube.gate import hint
 from extender.model.objects import Pod
 from extender.model.texts import rfc3339
@@ -59,13 +59,14 @@ class Notifier:
     async def wake(self, pod: Pod, node: str, moment: float) -> bool:
         """Touch a waiting pod: an update of the pod itself makes kube-scheduler retry it.
 
-        Returns whether it is done (or the pod gone).
+        Returns whether there is nothing left to do: it is done, or the pod gone, or so that it can
+        be patched by nobody: whoever mends it changes it, and that has kube-scheduler try it.
         """
         annotations = {WAKE_ANNOTATION: f"{moment:.3f}"}
         if node:
             annotations[SEAT_ANNOTATION] = node
         body = {"metadata": {"uid": pod.uid, "annotations": annotations}}
-        return await self._try(f"wake {pod.key}", "patch", _pod_path(pod), body)
+        return await self._try(f"wake {pod.key}", "patch", _pod_path(pod), body, lasting=Invalid)
 
     async def event(
         self,
@@ -108,7 +109,15 @@ class Notifier:
         path = f"/api/v1/namespaces/{quote(namespace)}/events"
         await self._try(f"event {reason} on {namespace}/{name}", "create", path, body)
 
-    async def _try(self, what: str, verb: str, path: str, body: dict[str, Any]) -> bool:
+    async def _try(
+        self,
+        what: str,
+        verb: str,
+        path: str,
+        body: dict[str, Any],
+        *,
+        lasting: type[ApiError] | None = None,
+    ) -> bool:
         try:
             with hint():
                 if verb == "patch":
@@ -123,7 +132,7 @@ class Notifier:
             return verb == "create"
         except ApiError as error:
             self._failed(what, error)
-            return False
+            return lasting is not None and isinstance(error, lasting)
         return True
 
 

@@ -36,7 +36,10 @@ class Record(Struct, frozen=True, kw_only=True):
     """Of the lease under which it was written last."""
     plan: Plan
     made: float
-    """Wall clock."""
+    """Wall clock of the replica that made it."""
+    others_made: float = 0.0
+    """When the newest member of its units that is no victim was made, by the API server's clock;
+    0: there was none, or a version before has not written it."""
     completes: bool = False
     """Members sit by a plan before, which it took the place of: it completes their start."""
     finishing: tuple[str, ...] | None = None

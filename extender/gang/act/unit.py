@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import Protocol
 
@@ -26,6 +28,45 @@ class Fate(Enum):
     """The API server, or our own last check, keeps saying no."""
 
 
+class Fates(MutableMapping[str, Fate]):
+    """uid -> fate, and who has which: it is asked for at every verb while thousands go."""
+
+    def __init__(self, fates: Mapping[str, Fate]) -> None:
+        self._fates: dict[str, Fate] = {}
+        self._those: dict[Fate, set[str]] = {}
+        """Those that somebody has: an emptied set takes as long to look through as a full one."""
+        self.update(fates)
+
+    def __getitem__(self, uid: str) -> Fate:
+        return self._fates[uid]
+
+    def __setitem__(self, uid: str, fate: Fate) -> None:
+        if uid in self._fates:
+            self._lose(uid)
+        self._fates[uid] = fate
+        self._those.setdefault(fate, set()).add(uid)
+
+    def __delitem__(self, uid: str) -> None:
+        self._lose(uid)
+        del self._fates[uid]
+
+    def _lose(self, uid: str) -> None:
+        fate = self._fates[uid]
+        self._those[fate].remove(uid)
+        if not self._those[fate]:
+            del self._those[fate]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fates)
+
+    def __len__(self) -> int:
+        return len(self._fates)
+
+    def those(self, fate: Fate) -> AbstractSet[str]:
+        """Return the uids of those with this fate."""
+        return self._those.get(fate, frozenset())
+
+
 class EvictionUnit(Struct, kw_only=True):
     """A victim unit that is being evicted."""
 
@@ -43,7 +84,8 @@ class EvictionUnit(Struct, kw_only=True):
     """Uids of its gang's pods that had a node when it was begun and do not go with it."""
     victims: dict[str, Victim]
     """uid -> victim not yet seen gone."""
-    fates: dict[str, Fate]
+    fates: Fates
+    """What is known of each of them."""
     budgeted: frozenset[str]
     message: str
     must_go: set[str] = field(default_factory=set)
@@ -84,7 +126,17 @@ class EvictionUnit(Struct, kw_only=True):
     @property
     def waits_for_answers(self) -> bool:
         """Whether a pod of it may go, or may have gone, by a request that is under way."""
-        return bool(self.undecided) or Fate.ASKED in self.fates.values()
+        return bool(self.undecided or self.fates.those(Fate.ASKED))
+
+    def owes(self, now: float) -> bool:
+        """Whether pods of it must go and do not yet, or may by a request that is under way.
+
+        ``now`` is monotonic.
+        """
+        if self.waits_for_answers or not self.must_go.isdisjoint(self.fates.those(Fate.WAITING)):
+            return True
+        doubtful = now < self.doubtful_until
+        return doubtful and not self.must_go.isdisjoint(self.fates.those(Fate.REFUSED))
 
     def in_doubt(self, now: float) -> bool:
         """Whether a pod of it may go by a request that is under way, or that was lost sight of."""
