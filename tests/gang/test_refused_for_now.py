@@ -8,9 +8,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from extender.gang.act.evidence import MAX_REFUSED_WHILE, Evidence
 from extender.gang.act.refused_seats import MISSED_SECONDS, MOST_UNHEARD
+from extender.model.gang import Gang
 from tests.gang.open_seats import Seats
-from tests.gang.world import gang_key
+from tests.gang.world import gang_key, pod
 
 
 @pytest.mark.parametrize("heard", [True, False])
@@ -64,3 +66,17 @@ def test_a_refusal_does_not_outlive_the_plan_that_is_the_reason() -> None:
     assert seats.left_out() == {"n2"}
     seats.book.close(gang_key("another"))
     assert seats.left_out() == frozenset()
+
+
+def test_refusals_for_now_are_few() -> None:
+    """All of them are looked at for each question, and each kind of pod of a tenant is another."""
+    evidence = Evidence(lambda: 0.0)
+    others = [pod("p", cpu=cpu) for cpu in range(MAX_REFUSED_WHILE + 2)]
+    version = evidence.version()
+    for other in others:
+        evidence.refuses(other, "n1", lambda: True)
+        assert evidence.version() > version
+        version = evidence.version()
+    gang = Gang(key=gang_key("g"), members=(others[-1],), min_count=1)
+    assert evidence.masks(gang, ("n1",)) == {others[-1].uid: {"n1"}}
+    assert len(evidence._refused_while) == MAX_REFUSED_WHILE
