@@ -8,8 +8,21 @@ from __future__ import annotations
 import pytest
 
 from extender.gang.act.notifier import WAKE_ANNOTATION
-from tests.gang.rig import LOW, REAL_DELETE, Rig, full_cluster, held_back, let_go
-from tests.gang.test_promised_victims import pair
+from tests.gang.rig import (
+    HIGH,
+    LOW,
+    PODS,
+    REAL_DELETE,
+    Rig,
+    full_cluster,
+    held_back,
+    let_go,
+    refuse,
+)
+from tests.gang.test_promised_victims import GROUPS, STARTS_ONE_BY_ONE, pair
+from tests.gang.test_room_that_came import Gate
+
+MID = ("mid-0", "mid-1")
 
 
 async def until_woken(rig: Rig, name: str) -> None:
@@ -33,6 +46,7 @@ async def test_who_is_beyond_the_quorum_of_a_gang_that_stays_after_all(rig: Rig)
     await rig.until(lambda: not rig.coordinator.flights.evictions.unfinished(), "it is let go of")
     assert {*LOW} <= await rig.names()
     await until_woken(rig, "low-2")
+    assert (await rig.filter("low-2", "n2")).node_names == ["n2"]
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -47,3 +61,66 @@ async def test_who_is_asked_about_in_preempt_alone(rig: Rig, *, together: bool) 
     let_go(deletes)
     await rig.until_names("low-2", "high-0", "high-1")
     await until_woken(rig, "low-2")
+
+
+async def test_who_waits_for_a_unit_that_is_broken(rig: Rig) -> None:
+    """Its rest was refused for good and nobody was kept away any more, nor told."""
+    await pair(rig, together=False)
+    await rig.nodes(1, first=2)
+    refuse(rig, "low-1")
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until_names("low-1", *HIGH)
+    await rig.remove("high-1")
+    await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan ends")
+    await rig.pod("low-2", cls="low", group="low", cpu="1")
+    assert not (await rig.filter("low-2", "n2")).node_names
+    await rig.until(lambda: bool(rig.coordinator.flights.evictions.broken()), "its rest stays")
+    await until_woken(rig, "low-2")
+    assert rig.coordinator.flights.evictions.unfinished()
+
+
+async def other_victims(rig: Rig, gate: Gate) -> None:
+    """Have the plan changed that takes low-0 and low-1, right before its record is written."""
+    note = {"metadata": {"annotations": {"podgroup-extender.io/protected": "true"}}}
+    for name in LOW:
+        await rig.client.patch(f"{PODS}/{name}", note)
+    await rig.until(lambda: all(rig.cached(name).annotations for name in LOW), "both stay")
+    gate.opened.set()
+    await rig.until(
+        lambda: any({v.name for v in f.victims.values()} == set(MID) for f in rig.coordinator.book),
+        "another plan takes its place",
+    )
+
+
+async def about_to_take_low(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """A plan that takes low-0 and low-1 on n0 and n1, with others who could go on n2 and n3, and
+    who take ten minutes for it."""
+    for i, name in enumerate(MID):
+        await rig.pod(name, cls="mid", on=f"n{i + 2}", grace=600)
+    await rig.group("high", 2, "high")
+    for name in HIGH:
+        await rig.pod(name, cls="high", group="high", cpu="4")
+    await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 6, "six pods")
+    rig.coordinator.evidence._freed.clear()  # no node is new
+    gate = Gate(rig.coordinator.flights.keeper.write, after=False)
+    monkeypatch.setattr(rig.coordinator.flights.keeper, "write", gate)
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: gate.reached, "its record is about to be written")
+    (flight,) = rig.coordinator.book
+    assert {victim.name for victim in flight.victims.values()} == set(LOW)
+    return gate
+
+
+async def test_who_waits_for_a_unit_that_another_plan_leaves_alone(
+    wide: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing had been asked for when the plan was changed, so no unit ended."""
+    await wide.client.create(GROUPS, STARTS_ONE_BY_ONE)
+    for i, name in enumerate(LOW):
+        await wide.pod(name, cls="low", group="low", on=f"n{i}")
+    gate = await about_to_take_low(wide, monkeypatch)
+    await wide.pod("low-2", cls="low", group="low", cpu="1")
+    assert not (await wide.filter("low-2", "n0")).node_names
+    await other_victims(wide, gate)
+    await until_woken(wide, "low-2")
+    assert wide.coordinator.book, "its victims still go"

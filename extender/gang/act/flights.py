@@ -290,6 +290,7 @@ class Flights:
 
     def tick(self) -> None:
         """Look at deadlines, and at plans when nodes or namespaces have changed. No waiting."""
+        self.units.wake_held_back()
         look_at_each(self.book, self._progress)
         look_at_each(self.book, self._deadline)
         if self._clocks.monotonic() >= self._looks_after:
