@@ -124,3 +124,18 @@ async def test_who_waits_for_a_unit_that_another_plan_leaves_alone(
     await other_victims(wide, gate)
     await until_woken(wide, "low-2")
     assert wide.coordinator.book, "its victims still go"
+
+
+async def test_who_is_kept_off_seats_that_another_plan_does_not_hold(
+    wide: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan was changed, and did not end."""
+    for i, name in enumerate(LOW):
+        await wide.pod(name, cls="low", on=f"n{i}")
+    gate = await about_to_take_low(wide, monkeypatch)
+    await wide.pod("p", cls="low", cpu="1")
+    assert not (await wide.filter("p", "n0", "n1")).node_names
+    await other_victims(wide, gate)
+    await until_woken(wide, "p")
+    assert wide.coordinator.book, "its victims still go"
+    assert (await wide.filter("p", "n0", "n1")).node_names == ["n0", "n1"]

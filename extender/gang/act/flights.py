@@ -97,6 +97,7 @@ class Flights:
         self._crowding = Crowding(self.book, self.crowded, term.clocks.monotonic)
         lifetimes = Lifetimes(term, reading, telling, keeper, self.evictions, ended)
         self._enter, self.leave, self.end = lifetimes.enter, lifetimes.leave, lifetimes.end
+        self.give_way = lifetimes.give_way
         sightings = Sightings(
             term,
             reading,
