@@ -8,6 +8,9 @@ from __future__ import annotations
 import pytest
 
 from extender.gang.act.notifier import WAKE_ANNOTATION
+from extender.gang.tell.decisions import Verb
+from extender.gang.tell.flight_state import FlightState
+from tests.gang.limited import tried
 from tests.gang.rig import (
     HIGH,
     LOW,
@@ -139,3 +142,28 @@ async def test_who_is_kept_off_seats_that_another_plan_does_not_hold(
     await until_woken(wide, "p")
     assert wide.coordinator.book, "its victims still go"
     assert (await wide.filter("p", "n0", "n1")).node_names == ["n0", "n1"]
+
+
+@pytest.mark.parametrize("dropped", [True, False])
+async def test_who_was_kept_off_by_a_life_before(rig: Rig, *, dropped: bool) -> None:
+    """Its plan was dropped by the next life, or ended in it, which knew nobody to be woken."""
+    await rig.gang("high", 2, "high")
+    await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
+    (flight,) = rig.coordinator.book
+    await rig.until(lambda: flight.state is FlightState.OPEN)
+    for name in ("p", "elsewhere"):
+        await rig.pod(name, cls="low", cpu="3")
+        await tried(rig, name)
+    await rig.client.patch(f"{PODS}/elsewhere", {"spec": {"schedulerName": "another"}})
+    await rig.until(lambda: rig.cached("elsewhere").shape.scheduler == "another")
+    assert not (await rig.filter("p", "n0", "n1")).node_names
+    await rig.kill()
+    if dropped:
+        await rig.remove("high-0")
+    await rig.start()
+    if not dropped:
+        assert WAKE_ANNOTATION not in rig.cached("p").annotations
+        await rig.remove("high-0")
+    await until_woken(rig, "p")
+    await rig.rounds()
+    assert WAKE_ANNOTATION not in rig.cached("elsewhere").annotations
