@@ -134,6 +134,14 @@ class Context(Struct, frozen=True):
             return None
         return gang if gang.missing or self.goes_with(pod) else None
 
+    def kept_off(self, pod: Pod) -> str:
+        """Return the unit that keeps the pod off all nodes, "" for none; it is woken once that goes
+        no more, or has gone."""
+        unit = self.goes_with(pod)
+        if unit:
+            self.notices.held_back.note(pod, unit)
+        return unit
+
     def goes_with(self, pod: Pod) -> str:
         """Return the unit with which the pod would have to go at this moment, "" for none."""
         key = self.resolver.unit_key(pod)

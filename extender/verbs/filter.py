@@ -60,9 +60,8 @@ class Filter:
         if answer is None:
             gang = context.waiting_gang(pod)
             if gang is None:
-                unit = context.goes_with(pod)
+                unit = context.kept_off(pod)
                 if unit:
-                    context.notices.held_back.note(pod, unit)
                     return hold_back(names, f"{unit}: who joins it waits until it has been evicted")
                 context.samples.offered(pod.uid)
                 return self._beside_seats(pod, names)
@@ -70,6 +69,8 @@ class Filter:
             # against others, nor is a sample.
             whole = not nominated_only and self._complete(names)
             offered = {pod.uid: frozenset(names)} if whole else None
+            if not gang.missing:
+                context.kept_off(pod)  # beyond the quorum nobody looks for a seat for it
             answer = await context.asking.ensure(
                 gang.key, Verb.FILTER, offered=offered, asked=asked
             )

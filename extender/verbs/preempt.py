@@ -62,6 +62,8 @@ class Preempt:
             return NOTHING
         gang = context.waiting_gang(pod)
         if gang is not None:
+            if not gang.missing:
+                context.kept_off(pod)  # beyond the quorum nobody looks for a seat for it
             await context.asking.ensure(gang.key, Verb.PREEMPT)
             return NOTHING
         if context.samples.withheld(pod.uid):
@@ -70,7 +72,7 @@ class Preempt:
             return NOTHING
         if not context.acts_for(pod):
             return self._as_it_would(pod, args.candidates)
-        if self._beyond_quorum(pod) or context.goes_with(pod):
+        if self._beyond_quorum(pod) or context.kept_off(pod):
             # More than the quorum is placed only at no extra disruption.
             return NOTHING
         result = await self._single(pod, args.candidates, asked)

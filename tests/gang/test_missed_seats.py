@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from types import SimpleNamespace
-from typing import cast
+from collections.abc import AsyncIterator
 
 import pytest
 from msgspec.structs import replace
 
 from extender.gang.act import refused_seats, requeuing
-from extender.gang.act.book import Book, Flight
-from extender.gang.act.evidence import Evidence
+from extender.gang.act.book import Flight
 from extender.gang.act.notifier import WAKE_ANNOTATION
 from extender.gang.act.refused_seats import (
     MISSED_SECONDS,
     MOST_GIVEN,
     MOST_PUT_OFFS,
     MOST_UNHEARD,
-    RefusedSeats,
 )
-from extender.gang.act.requeuing import Requeuing
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState
-from extender.model.gang import Gang
+from tests.gang.open_seats import Seats
 from tests.gang.rig import PODS, Rig, held_back, let_go
-from tests.gang.world import bare_plan, gang_key, pod
 
 NODES = ("n0", "n1", "n2")
 
@@ -180,67 +174,6 @@ async def test_a_start_is_put_off_for_a_while_only(
     for name in ("high-1", "high-2"):
         assert (await rig.filter(name, *NODES)).node_names == [seats[name]]
     assert flight.missed.keys() == {rig.cached("high-0").uid}
-
-
-class Seats:
-    """Refused seats of a gang of two, on a clock of their own; nobody is really called."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-        self.called: list[str] = []
-        self.changed: list[str] = []
-        self.ends: list[Callable[[], None]] = []
-        """What is to be done when a put-off ends."""
-        self.one, self.other = pod("one"), pod("other")
-        self.flight = Flight(
-            plan=bare_plan(gang_key("g")),
-            pods={each.uid: each for each in (self.one, self.other)},
-            seats={self.one.uid: "n1", self.other.uid: "n2"},
-            state=FlightState.OPEN,
-            since=0.0,
-        )
-        self.book = book = Book()
-        book.open_flight(self.flight, ())
-        calls = SimpleNamespace(
-            needs_nominations=lambda: True,
-            again=lambda flight, uid: None,
-            after=lambda flight, seconds, work: self.ends.append(work),
-            now=lambda flight, uids: self.called.extend(uids),
-        )
-        self.evidence = Evidence(lambda: self.now)
-        self.refused = RefusedSeats(
-            book,
-            lambda: self.now,
-            self.evidence,
-            cast(Requeuing, calls),
-            lambda flight, why, masks: self.changed.append(why),
-            lambda flight, pod: None,
-        )
-
-    def starts(self) -> bool:
-        """Whether the start may begin with the one."""
-        return self.refused.starts_with(self.flight, self.one, alone=True)
-
-    def misses(self, *others: str) -> None:
-        """The other is not offered its seat: a list has only ``others``; none: it is to preempt."""
-        self.refused.seat_not_offered(self.flight, self.other, frozenset(others))
-
-    def waits_on(self, node: str, priority: int) -> None:
-        """Another gang has a seat there, and waits for a pod to go from it."""
-        waits = pod("waits", priority=priority)
-        flight = Flight(
-            plan=replace(bare_plan(gang_key("another")), priority=priority),
-            pods={waits.uid: waits},
-            seats={waits.uid: node},
-            state=FlightState.WAITING,
-            since=0.0,
-        )
-        self.book.open_flight(flight, [(node, "going", (("cpu", 2000),))])
-
-    def left_out(self) -> frozenset[str]:
-        """The nodes that do not count for members like the other."""
-        gang = Gang(key=gang_key("g"), members=(self.other,), min_count=1)
-        return self.evidence.masks(gang, ("n1", "n2")).get(self.other.uid, frozenset())
 
 
 def test_who_is_put_off_again_and_again_is_not_taken_for_one_nobody_asks_about() -> None:

@@ -29,6 +29,16 @@ from tests.gang.rig import (
     refuse,
 )
 
+GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
+STARTS_ONE_BY_ONE = {
+    "metadata": {"name": "low"},
+    "spec": {
+        "schedulingPolicy": {"basic": {}},
+        "disruptionMode": {"all": {}},
+        "priorityClassName": "low",
+    },
+}
+
 
 async def test_who_is_to_go_is_not_counted_as_running(rig: Rig) -> None:
     """A gang was completed with a member that went a moment later: it ran in part (seed 29284)."""
@@ -77,17 +87,7 @@ async def pair(rig: Rig, *, together: bool) -> None:
     if together:
         await full_cluster(rig)
     else:
-        await rig.client.create(
-            "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups",
-            {
-                "metadata": {"name": "low"},
-                "spec": {
-                    "schedulingPolicy": {"basic": {}},
-                    "disruptionMode": {"all": {}},
-                    "priorityClassName": "low",
-                },
-            },
-        )
+        await rig.client.create(GROUPS, STARTS_ONE_BY_ONE)
         for i, name in enumerate(LOW):
             await rig.pod(name, cls="low", group="low", on=f"n{i}")
         await rig.gang("high", 2, "high")

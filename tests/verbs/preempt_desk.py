@@ -120,7 +120,10 @@ class Desk:
             notices=cast(
                 Any,
                 SimpleNamespace(
-                    held_back=SimpleNamespace(wake=lambda pods: say("wake")),
+                    held_back=SimpleNamespace(
+                        note=lambda pod, unit: say("held back", unit),
+                        wake=lambda pods: say("wake"),
+                    ),
                     nominations=SimpleNamespace(clear=lambda pods, node: say("cleared", node)),
                 ),
             ),

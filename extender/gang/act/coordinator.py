@@ -172,12 +172,25 @@ class Coordinator:
             self._term.clocks,
             self.telling.decide,
         )
-        await recovery.run()
+        records = await recovery.run()
         # Verbs need not wait for the first look at all pods; a gang's question queues behind it.
         self.readiness.recovered = True
         self.offers.begin()
         self._sweeper.begin()
+        if records:
+            self._take_in_held_back(woken=records > len(self.book))
         await self._planning.thread.show(self._reading.snapshot)
+
+    def _take_in_held_back(self, *, woken: bool) -> None:
+        """Note whom plans of a life before may have kept waiting: nobody knows, so that is whoever
+        was tried. ``woken``: at once, for one of these plans is over."""
+        schedulers, held_back = self.admission.schedulers(), self.notices.held_back
+        for pod in self._reading.snapshot().pending.values():
+            waits = pod.tried and not pod.gated and not pod.deleting
+            if waits and pod.shape.scheduler in schedulers and not self.book.of_member(pod.uid):
+                held_back.note(pod)
+        if woken:
+            held_back.wake_all()
 
     async def close(self) -> None:
         """Stop for good: plans stay recorded, and the next start goes on with them.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from itertools import takewhile
 from math import inf
 
-from cachetools import TTLCache
+from cachetools import FIFOCache, TTLCache
 
 from extender.gang.act.accepted_nodes import AcceptedNodes
 from extender.gang.plan.question import Masks
@@ -23,6 +23,9 @@ REFUSED_SECONDS = 300.0
 """How long a refused seat is remembered: the gang's next plans, and those of gangs like it, leave
 the node alone. Longer than the pauses between plans, so that nobody is evicted there again."""
 MAX_REFUSED = 65536
+MAX_REFUSED_WHILE = 256
+"""Each is asked for its reason whenever a verb is answered. Where there are more, the oldest is
+forgotten: its node counts again, and is refused again."""
 LIST_SECONDS = 1.0
 """How much older than its question kube-scheduler's list of nodes may be, at most."""
 FREED_SECONDS = 60.0
@@ -39,7 +42,9 @@ class Evidence:
             maxsize=MAX_REFUSED, ttl=REFUSED_SECONDS, timer=monotonic
         )
         """Kinds of pods, with the node that was refused them as a seat."""
-        self._refused_while: dict[tuple[object, str], Callable[[], bool]] = {}
+        self._refused_while: FIFOCache[tuple[object, str], Callable[[], bool]] = FIFOCache(
+            maxsize=MAX_REFUSED_WHILE
+        )
         """The same for as long as something holds."""
         self._refusals = 0
         self._freed: dict[str, float] = {}

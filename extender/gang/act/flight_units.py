@@ -247,6 +247,12 @@ class FlightUnits:
         self._notices.held_back.unit_ended(unit.name)
         self._keeper.settle(unit.plan_id, self.evictions.of_plan)
 
+    def wake_held_back(self) -> None:
+        """Wake those who wait for a unit that does not go: a plan may have let go of it before
+        anything was asked for, and of a broken one the rest stays."""
+        units = self._notices.held_back.units()
+        self._notices.held_back.units_ended({name for name in units if not self.takes(name)})
+
     def _flight_of(self, unit: EvictionUnit) -> Flight | None:
         flight = self._book.get(unit.preemptor)
         return flight if flight is not None and flight.id == unit.plan_id else None

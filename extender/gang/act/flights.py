@@ -98,6 +98,7 @@ class Flights:
         self._crowding = Crowding(self.book, self.crowded, term.clocks.monotonic)
         lifetimes = Lifetimes(term, reading, telling, keeper, self.evictions, ended)
         self._enter, self.leave, self.end = lifetimes.enter, lifetimes.leave, lifetimes.end
+        self.give_way = lifetimes.give_way
         sightings = Sightings(
             term,
             reading,
@@ -292,6 +293,7 @@ class Flights:
 
     def tick(self) -> None:
         """Look at deadlines, and at plans when nodes or namespaces have changed. No waiting."""
+        self.units.wake_held_back()
         look_at_each(self.book, self._progress)
         look_at_each(self.book, self._deadline)
         if self._clocks.monotonic() >= self._looks_after:

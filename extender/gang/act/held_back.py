@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
 from msgspec import Struct
@@ -78,9 +79,17 @@ class HeldBack:
         waiting, self._kept = self.pods(), Shares(MAX_HELD_BACK)
         self.wake(waiting)
 
+    def units(self) -> set[str]:
+        """Return what some of them wait to see gone."""
+        return {held.unit for held in self._kept.values() if held.unit}
+
     def unit_ended(self, name: str) -> None:
         """Wake those who wait until this unit has gone."""
-        waiting = [held.pod for held in self._kept.values() if held.unit == name]
+        self.units_ended({name})
+
+    def units_ended(self, names: AbstractSet[str]) -> None:
+        """Wake those who wait until one of these units has gone, or goes no more."""
+        waiting = [held.pod for held in self._kept.values() if held.unit in names]
         for pod in waiting:
             self._kept.pop(pod.uid)
         self.wake(waiting)

@@ -90,6 +90,12 @@ class Lifetimes:
         self._evictions.release(flight.id)
         self._keeper.over(flight.id, self._evictions.of_plan)
 
+    def give_way(self, flight: Flight, other: Flight) -> None:
+        """Take the flight out of the book for another plan of its gang."""
+        self.leave(flight)
+        if not flight.seats.items() <= other.seats.items():
+            self._notices.held_back.wake_all()  # what kept them off a node may be elsewhere
+
     def end(
         self,
         flight: Flight,

@@ -51,8 +51,11 @@ class Recovery:
         self._clocks = clocks
         self._decide = decide
 
-    async def run(self) -> None:
-        """Resume what holds, finish what has begun, drop the rest. Raises ApiError."""
+    async def run(self) -> int:
+        """Resume what holds, finish what has begun, drop the rest; return how many there were.
+
+        Raises ApiError.
+        """
         loaded = await self._keeper.load()
         for record in loaded.records:  # youngest first: an older plan may rest on what it ended
             why = doubt(record, self._snapshot(), self._gangs, signed=self._keeper.signed)
@@ -65,6 +68,7 @@ class Recovery:
             record = with_late_members(record, victims, self._gangs)
             self._keeper.adopt(record)
             self._take_in(record, victims)
+        return len(loaded.records)
 
     def _take_in(self, record: Record, victims: RecordedVictims) -> None:
         plan, flights, snapshot = record.plan, self._flights, victims.snapshot

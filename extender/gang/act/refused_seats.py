@@ -21,7 +21,7 @@ from extender.gang.act.evidence import Evidence
 from extender.gang.act.requeuing import Requeuing
 from extender.gang.plan.question import Masks
 from extender.gang.tell.flight_state import FlightState
-from extender.model.objects import Pod
+from extender.model.objects import GangKey, Pod
 
 MISSED_SECONDS = 3.0
 """A seat that kube-scheduler does not offer for this long is changed: its own cache
@@ -184,7 +184,10 @@ class RefusedSeats:
             return  # those who waited with it are on their way only now
         for uid in [uid for uid in flight.missed if uid in flight.seats]:
             if flight.state is FlightState.OPEN and uid in flight.missed:
-                self._look(flight, flight.pods[uid])
+                if self._note_others(flight, flight.pods[uid]):
+                    self._calls.now(flight, [uid])  # it has not been tried since
+                else:
+                    self._look(flight, flight.pods[uid])
 
     def _look(self, flight: Flight, pod: Pod) -> bool:
         now = self._now()
@@ -204,34 +207,45 @@ class RefusedSeats:
         seat = flight.seats[new.uid]
         if old.nominated != seat or not self._calls.needs_nominations():
             return
+        self._note_others(flight, new)
         tries = flight.tries.setdefault(new.uid, Tries())
         tries.unheard += 1
-        self._note_others(flight, new)
         if tries.unheard > MOST_UNHEARD and self._now() - flight.since >= MISSED_SECONDS:
             why = f"kube-scheduler tries {new.name} on {seat} and does not ask about it"
             self._refuse(flight, new, why)
         else:
             self._calls.again(flight, new.uid)
 
-    def _note_others(self, flight: Flight, pod: Pod) -> None:
-        """Note whether another plan is the reason: kube-scheduler adds up its nominations of the
-        same urgency or more and those that it waits for, and we count the latter as gone."""
-        node = flight.seats[pod.uid]
-        if self._is_awaited(node) and any(
-            hold.gang != flight.key and hold.priority >= pod.priority
-            for hold in self._book.holds_on(node)
-        ):
-            flight.tries.setdefault(pod.uid, Tries()).for_now = True
+    def _note_others(self, flight: Flight, pod: Pod) -> bool:
+        """Note whether another plan is the reason; return True when it is not any more.
 
-    def _is_awaited(self, node: str) -> bool:
-        return bool(self._book.leaving_on(node))
+        What was refused until then says nothing of the seat itself, so it counts from now on.
+        """
+        tries = flight.tries.setdefault(pod.uid, Tries())
+        was = tries.for_now
+        tries.for_now = self._others_keep(flight.seats[pod.uid], flight.key, pod.priority)
+        if not was or tries.for_now:
+            return False
+        tries.unheard = 0
+        if pod.uid in flight.missed:
+            flight.missed[pod.uid] = self._now()
+        return True
+
+    def _others_keep(self, node: str, gang: GangKey, priority: int) -> bool:
+        """Whether kube-scheduler may keep a member off a node that has room for it by our count: it
+        adds up its nominations of the same urgency or more and those that it waits for, and we
+        count the latter as gone."""
+        return bool(self._book.leaving_on(node)) and any(
+            hold.gang != gang and hold.priority >= priority for hold in self._book.holds_on(node)
+        )
 
     def _refuse(self, flight: Flight, pod: Pod, why: str) -> None:
         """Plan again without the seat's node for members like this one, and remember it: for a
-        while, or where another plan was the reason until nothing is waited for there."""
+        while, or where another plan is the reason as long as it is."""
         node = flight.seats[pod.uid]
         for_now = flight.tries.get(pod.uid, Tries()).for_now
-        self._evidence.refuses(pod, node, partial(self._is_awaited, node) if for_now else None)
+        others_keep = partial(self._others_keep, node, flight.key, pod.priority)
+        self._evidence.refuses(pod, node, others_keep if for_now else None)
         flight.missed.clear()
         flight.tries.clear()
         self._book.not_coming(flight, [pod.uid])

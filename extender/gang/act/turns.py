@@ -324,7 +324,7 @@ class PlanningTurns:
         for other in self._book:
             if other.key == draft.key:
                 self._admission.replaced(other)
-                self._flights.leave(other)
+                self._flights.give_way(other, draft)
                 continue
             other.yields = other.key in plan.takes_over or str(other.key) in broken
             if other.key in plan.takes_over:
