@@ -1,4 +1,7 @@
-"""A list is as old as the question that it came with, however long its pod was waited for."""
+"""A list of nodes says nothing of room that came within a second before its question, or since.
+
+It is as old as the question that it came with, however long its pod was waited for.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,12 @@ import asyncio
 
 import pytest
 
+from extender.gang.act.book import Flight
+from extender.gang.tell.decisions import Verb
+from extender.gang.tell.flight_state import FlightState
 from extender.wire.filter_json import FilterArgs
-from tests.gang.rig import Rig, full_cluster
+from tests.gang.rig import HIGH, Rig, full_cluster
+from tests.gang.test_resized_pods import asks_for
 
 
 @pytest.mark.parametrize("waited", [True, False])
@@ -40,5 +47,64 @@ async def test_the_wait_for_a_pod_makes_no_list_younger(
         skipped = 1.5
         known.set()
     await asked
-    (flight,) = rig.coordinator.book
-    assert not flight.plan.victims
+    assert not _victims(rig)
+
+
+async def test_who_was_offered_any_node_and_is_gone_may_have_left_room(rig: Rig) -> None:
+    """kube-scheduler had assumed it on n1, and the room was still its when the list was made."""
+    await rig.pod("low-0", cls="low", on="n0", cpu="2")
+    await rig.pod("late", cls="high", cpu="2")
+    await rig.group("high", 1, "high")
+    await rig.pod("high-0", cls="high", group="high", cpu="4")
+    await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 3, "all pods")
+    assert (await rig.filter("late", "n0", "n1")).node_names == ["n0", "n1"]
+    rig.coordinator.evidence._freed.clear()  # its nodes are not new
+    await rig.remove("late")
+    await rig.until(lambda: rig.cache.pod_named("default", "late") is None, "it is gone")
+    await rig.filter("high-0", "n9")
+    assert not _victims(rig)
+
+
+async def test_a_pod_that_asks_for_less_leaves_room(rig: Rig) -> None:
+    await rig.pod("low-0", cls="low", on="n0")
+    await rig.pod("other", cls="top", on="n1")
+    await rig.gang("high", 1, "high")
+    rig.coordinator.evidence._freed.clear()
+    await asks_for(rig, "other", "1")
+    await rig.filter("high-0", "n9")
+    assert not _victims(rig)
+
+
+async def test_a_seat_that_is_lost_alone_leaves_room(rig: Rig) -> None:
+    """The plan goes on with the other one, as its gang wants no more by now."""
+    await rig.nodes(1, first=2)
+    await rig.pod("low-0", cls="low", on="n2", cpu="1")
+    await rig.group("high", 2, "high")
+    for name in HIGH:
+        await rig.pod(name, cls="high", group="high", cpu="4")
+    await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 3, "all pods")
+    flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
+    assert isinstance(flight, Flight)
+    await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
+    seats = {pod.name: flight.seats[uid] for uid, pod in flight.pods.items()}
+    assert (await rig.filter("high-1", *seats.values())).node_names == [seats["high-1"]]
+    wants = {"spec": {"schedulingPolicy": {"gang": {"minCount": 1}}}}
+    path = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups/high"
+    await rig.client.patch(path, wants)
+    resolve = rig.coordinator.resolver.resolve
+    await rig.until(
+        lambda: resolve(flight.key, rig.cache.snapshot()).min_count == 1, "it wants one"
+    )
+    rig.coordinator.evidence._freed.clear()
+    await rig.remove("high-1")
+    await rig.until(lambda: len(flight.seats) == 1, "the seat is given back")
+    assert not flight.over
+    await rig.group("late", 1, "high")
+    await rig.pod("late-0", cls="high", group="late", cpu="4")
+    await rig.filter("late-0", "n9")
+    assert not _victims(rig)
+
+
+def _victims(rig: Rig) -> list[str]:
+    assert len(rig.coordinator.book)
+    return [victim.name for flight in rig.coordinator.book for victim in flight.plan.victims]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from extender.gang.act.book import Flight
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState
-from tests.gang.rig import FAST, PODS, Rig
+from tests.gang.rig import FAST, HIGH, LOW, PODS, Rig, full_cluster
+from tests.gang.test_room_that_came import Gate
 
 
 @pytest.fixture
@@ -65,3 +67,23 @@ async def test_a_seat_takes_what_its_member_asks_for_now(rig: Rig) -> None:
     held = {hold.uid: dict(hold.requests)["cpu"] for hold in rig.coordinator.book.holds()}
     assert held[uid] == 4000
     assert dict(flight.pods[uid].requests)["cpu"] == 4000
+
+
+async def test_members_that_need_less_spare_the_victims(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They fit beside them before anybody had gone (KEP-1287)."""
+    await full_cluster(rig)
+    keeper: Any = rig.coordinator.flights.keeper
+    gate = Gate(keeper.write, after=False)
+    monkeypatch.setattr(keeper, "write", gate)
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: gate.reached, "its record is about to be written")
+    for name in HIGH:
+        await asks_for(rig, name, "1")
+    gate.opened.set()
+    await rig.until(
+        lambda: any(flight.state is FlightState.OPEN for flight in rig.coordinator.book),
+        "the seats are open",
+    )
+    assert {*LOW} <= await rig.names()

@@ -187,7 +187,7 @@ class Book:
         self.touched: Callable[[str], None] = lambda node: None
         """Called with each node whose seats, or the pods that leave them, have changed."""
         self.vacated: Callable[[str], None] = lambda node: None
-        """Called with each node on which no seat is held any more, or less is booked."""
+        """Called with each node of which less is held, or perhaps booked, than before."""
         self.booked = BookedRoom()
         """What gangs with a booked start keep of free room; no part of any plan."""
         self.released: Callable[[Flight, str], None] = lambda flight, why: None
@@ -243,7 +243,7 @@ class Book:
             held.pop(uid, None)
             if not held:
                 del self._by_node[node]
-                self.vacated(node)
+            self.vacated(node)
 
     def close(self, key: GangKey) -> Flight | None:
         """Take a plan out of the book; its seats are free for everyone again."""

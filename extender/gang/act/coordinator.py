@@ -116,7 +116,7 @@ class Coordinator:
         self.evidence.observe(old, new)
         if old is not None and new is None and not old.node:
             # kube-scheduler has perhaps assumed it there, and keeps the room a moment longer.
-            self.evidence.freed(self.offers.named(old.uid))
+            self.evidence.freed(self.offers.offered(old.uid))
         self._reading.pending_gangs.observe(old, new)
         self.eviction_history.observe(old, new)
         self.flights.observe(old, new)

@@ -36,7 +36,10 @@ MAX_SCHEDULERS = 100
 class Evidence:
     """Accepted nodes by pod uid, remembered for a minute."""
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, monotonic: Callable[[], float], nodes: Callable[[], Iterable[str]] = tuple
+    ) -> None:
+        """``nodes`` gives the names of all nodes there are."""
         self.accepted = AcceptedNodes(monotonic)
         self._refused: TTLCache[tuple[object, str], None] = TTLCache(
             maxsize=MAX_REFUSED, ttl=REFUSED_SECONDS, timer=monotonic
@@ -49,6 +52,9 @@ class Evidence:
         self._refusals = 0
         self._freed: dict[str, float] = {}
         """Nodes that have come, or a pod has left, lately, and when, the latest last."""
+        self._all_freed = -inf
+        """When any of them may have got room last."""
+        self._nodes = nodes
         self.now = monotonic
         self.asked_at = -inf
         """Monotonic time at which kube-scheduler asked about a pod last."""
@@ -64,12 +70,13 @@ class Evidence:
             self.accepted.add(pod, nodes)
 
     def observe(self, old: Pod | None, new: Pod | None) -> None:
-        """Note which node a pod has left, or is nominated to no more: a list that the node is not
-        in may be older."""
+        """Note which node a pod has left, is nominated to no more, or takes another part of: a list
+        that the node is not in may be older."""
         if old is None:
             return
         left = old.node or old.nominated
-        if left and (new is None or left != (new.node or new.nominated)):
+        same = new is not None and (left, old.requests) == (new.node or new.nominated, new.requests)
+        if left and not same:
             self.freed((left,))
 
     def observe_node(self, old: Node | None, new: Node | None) -> None:
@@ -77,9 +84,12 @@ class Evidence:
         if new is not None and (old is None or _offers(old) != _offers(new)):
             self.freed((new.name,))
 
-    def freed(self, nodes: Iterable[str]) -> None:
-        """Note nodes that may have room since now."""
+    def freed(self, nodes: Iterable[str] | None) -> None:
+        """Note nodes that may have room since now, None = any."""
         now = self.now()
+        if nodes is None:
+            self._all_freed = now
+            return
         for node in nodes:
             self._freed.pop(node, None)
             self._freed[node] = now
@@ -102,6 +112,8 @@ class Evidence:
         """Return the nodes that may have room since kube-scheduler began to make up the question
         that came at ``asked``, monotonic."""
         since = asked - LIST_SECONDS
+        if self._all_freed > since:
+            return frozenset(self._nodes())
         latest = takewhile(lambda each: each[1] > since, reversed(self._freed.items()))
         return frozenset(name for name, _ in latest)
 

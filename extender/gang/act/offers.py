@@ -103,10 +103,10 @@ class UnsettledOffers:
         """The pod is bound, gone or asked about again; return what it was offered last."""
         return self._drop(uid)
 
-    def named(self, uid: str) -> Sequence[str]:
-        """Return the nodes that a pod was offered last by name, none for any or no offer."""
+    def offered(self, uid: str) -> Sequence[str] | None:
+        """Return the nodes that a pod was offered last, None = any."""
         offer = self._made.get(uid)
-        return () if offer is None or offer.nodes is None else offer.nodes
+        return () if offer is None else offer.nodes
 
     def unsettled(self, uid: str) -> bool:
         """Whether the pod may still come to be bound to what it was offered last."""

@@ -116,7 +116,7 @@ def reading_of(term: Term) -> Reading:
         book=Book(),
         gangs=KeptGangs(resolver),
         readiness=Readiness(source, term.leadership, settings.cache.stale_seconds),
-        evidence=Evidence(monotonic),
+        evidence=Evidence(monotonic, lambda: source.snapshot().nodes),
         offers=UnsettledOffers(monotonic, term.blind_seconds, lambda: source.stale_for()),
         pending_gangs=PendingGangs(resolver.member_key, settings.scheduler_names),
         waiting=Waiting(

@@ -42,21 +42,31 @@ def room_came(
     held_before, held = _by_node(holds_before), _by_node(holds)
     if before is now and held_before == held:
         return ""
+    resized = any(
+        uid in before.pending
+        and uid in now.pending
+        and before.pending[uid].requests != now.pending[uid].requests
+        for uid in pods
+    )
     changed = differing(before.nodes, now.nodes) | differing(before.bound, now.bound)
     changed |= {name for name, those in held_before.items() if those != held.get(name)}
+    if resized:  # any node may take more of them
+        changed = set(now.nodes)
     names = list(islice(sorted(changed & now.nodes.keys()), MOST_NODES))
     kinds = {(pod.shape, pod.requests): pod for pod in pods.values()}
     sits: defaultdict[str, list[Requests]] = defaultdict(list)
+    sat: defaultdict[str, list[Requests]] = defaultdict(list)
     for uid, node in seats.items():
         if uid in pods:
-            sits[node].append(pods[uid].requests)
+            sits[node].append(now.pending.get(uid, pods[uid]).requests)
+            sat[node].append(before.pending.get(uid, pods[uid]).requests)
     for name in names:
         old, new = before.bound.get(name, ()), now.bound.get(name, ())
         there = {pod.uid for pod in old if pod.deleting}
         going = {pod.uid for pod in new if pod.deleting} - there | waits
         own = sits.get(name, [])
         taken = own + [hold.requests for hold in held.get(name, ())]
-        took = own + [hold.requests for hold in held_before.get(name, ())]
+        took = sat.get(name, []) + [hold.requests for hold in held_before.get(name, ())]
         for pod in kinds.values():
             takes = _members(pod, name, now, going, taken)
             # Where seats are, that they have room without a victim is news enough.
