@@ -13,10 +13,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from extender.gang.act.background import Background
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.held_back import HeldBack
+from extender.gang.act.nominations import Nominations
 from extender.gang.act.notifier import WAKE_ANNOTATION, Notifier
 from extender.model.objects import Pod
 from extender.sandbox.faults import Fault
@@ -146,6 +148,37 @@ async def test_no_nomination_is_cleared_while_somebody_goes_for_it(rig: Rig) -> 
         await rig.preempt("p", node)
     await rig.rounds()
     assert rig.cached("p").nominated == "n0"
+
+
+async def test_a_nomination_of_a_plan_that_is_over_goes_with_an_earlier_one() -> None:
+    """The earlier one could not be cleared at first, and was another node's."""
+    state = {"pod": replace(pod("p"), nominated="n1")}
+    fails = [True, False, False]
+    tried: list[str] = []
+
+    async def nominate(pod: Pod, node: str) -> bool:
+        tried.append(pod.name)
+        if fails[len(tried) - 1]:
+            return False
+        state["pod"] = replace(state["pod"], nominated=node)
+        return True
+
+    background = Background()
+    nominations = Nominations(
+        cast(Notifier, SimpleNamespace(nominate=nominate)),
+        cast(Any, SimpleNamespace(of_member=lambda uid: None)),
+        lambda: snapshot([], [state["pod"]]),
+        background,
+        asyncio.Semaphore(4),
+        at_a_time=8,
+    )
+    nominations.clear([state["pod"]], "n1")
+    await until_tried(tried, 1)
+    state["pod"] = replace(state["pod"], nominated="n2")
+    nominations.clear([state["pod"]])
+    while state["pod"].nominated:
+        await asyncio.sleep(0.05)
+    await background.close()
 
 
 async def test_nothing_is_written_for_a_nomination_that_is_not_there(rig: Rig) -> None:

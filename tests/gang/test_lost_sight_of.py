@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from extender.kube.api_errors import Unavailable
 from extender.model.settings import SeatSettings
-from tests.gang.rig import FAST, Rig, refuse
+from tests.gang.rig import FAST, PODS, Rig, refuse
 from tests.gang.test_whose_hand import (
     GRACE,
     goes,
@@ -57,7 +57,7 @@ async def lost(
     )
 
     async def arrives() -> None:
-        path, named = requests[0]
+        path, named = requests[-1]  # an earlier one may be of an older version of the pod
         await delete(path, **named)
         await rig.until(lambda: goes(rig, "low-0"), "it goes by our hand")
 
@@ -103,3 +103,28 @@ async def test_who_is_let_in_while_a_request_is_lost_sight_of_goes_with_the_rest
     rig.server.faults.clear()
     await rig.until(lambda: goes(rig, "low-1"), "so does the rest")
     await rig.until(lambda: goes(rig, "low-late"), "and who was let in")
+
+
+async def test_a_quorum_that_was_let_in_meanwhile_stays(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of ours arrives: its user deletes one of four, and two are enough."""
+    await rig.nodes(1, first=2)
+    await rig.pod("busy", cls="high", on="n2", cpu="1")
+    await rig.gang("low", 2, "low", on="n", grace=GRACE)
+    await rig.gang("high", 2, "high")
+    refuse(rig, "low-1")
+    await lost(rig, monkeypatch)
+    await the_plan_ends(rig)
+    await rig.rounds()
+    for name in ("low-2", "low-3"):
+        await rig.pod(name, cls="low", group="low", cpu="1", grace=GRACE)
+        assert (await rig.filter(name, "n2")).node_names == ["n2"]
+        await rig.bind(name, "n2")
+    await rig.until(lambda: all(rig.cached(f"low-{i}").node for i in (2, 3)), "both sit")
+    await rig.client.delete(f"{PODS}/low-0")
+    rig.server.faults.clear()
+    await rig.until(lambda: goes(rig, "low-1"), "it counts as ours")
+    await rig.rounds()
+    assert not goes(rig, "low-2")
+    assert not goes(rig, "low-3")

@@ -6,12 +6,15 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from extender.gang.act.book import Flight
+from extender.gang.plan.new_room import MOST_NODES, room_came
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState
 from tests.gang.rig import FAST, HIGH, LOW, PODS, Rig, full_cluster
 from tests.gang.test_room_that_came import Gate
+from tests.gang.world import node, pod, snapshot
 
 
 @pytest.fixture
@@ -87,3 +90,14 @@ async def test_members_that_need_less_spare_the_victims(
         "the seats are open",
     )
     assert {*LOW} <= await rig.names()
+
+
+def test_room_on_a_node_beyond_the_first_ones_is_seen_by_one_that_asks_for_less() -> None:
+    """Of many nodes only some are looked at: those that have changed first."""
+    nodes = [node(f"n{i:03}") for i in range(MOST_NODES + 50)]
+    full = [pod(f"b{each.name}", on=each.name, cpu=4) for each in nodes]
+    big, small = pod("m", cpu=3), pod("m", cpu=2)
+    before = snapshot(nodes, [*full, big])
+    last = nodes[-1].name
+    now = replace(before, bound={**before.bound, last: ()}, pending={big.uid: small})
+    assert room_came({big.uid: small}, {big.uid: "n000"}, before, now, [], []) == last

@@ -289,10 +289,15 @@ class Evictions:
             if not each.touched:
                 each.touched_at = at
             each.must_go.update(each.victims, (uid,))
-            for offered, late in each.came:
-                if offered <= at and late.uid not in each.victims and self._check.there(late):
-                    self._join(each, late)
+            late = [
+                victim
+                for offered, victim in each.came
+                if offered <= at and victim.uid not in each.victims and self._check.there(victim)
+            ]
             each.came.clear()
+            if late and not self._check.enough_beside(late[0], each.victims.keys(), each.size):
+                for victim in late:
+                    self._join(each, victim)
             self._dispatch.hurry(each)
 
     def joined(self, name: str, pod: Pod, offered: float) -> None:

@@ -99,6 +99,14 @@ class LastCheck:
         gang = self.gang_of(victim)
         return gang is not None and whole_again(gang, unit, size)
 
+    def enough_beside(self, victim: Victim, unit: AbstractSet[str], size: int) -> bool:
+        """Whether the gang of a pod has its quorum without those of a unit that go."""
+        gang = self.gang_of(victim)
+        if gang is None:
+            return False
+        enough = gang.min_count if gang.size_known and gang.starts_whole else size
+        return sum(pod.uid not in unit for pod in gang.bound) >= enough
+
     def gang_of(self, victim: Victim) -> Gang | None:
         """Return what a victim goes with now: the same object while that is unchanged."""
         snapshot = self._snapshot()

@@ -42,10 +42,10 @@ class Nominations:
         self._spawn = background.spawn
         self._gate = gate
         self._at_a_time = at_a_time
-        self._queue: deque[tuple[Pod, str]] = deque()
-        """Pods, and the node that one has to be nominated to still, "" = whichever."""
-        self._clearing: set[str] = set()
-        """Uids that are queued or just being cleared."""
+        self._queue: deque[Pod] = deque()
+        self._clearing: dict[str, str] = {}
+        """Uids that are queued or just being cleared -> the node that one has to be nominated to
+        still, "" = whichever."""
         self._busy = 0
 
     async def write(self, flight: Flight) -> None:
@@ -74,8 +74,10 @@ class Nominations:
         """
         for pod in pods:
             if pod.uid not in self._clearing:
-                self._clearing.add(pod.uid)
-                self._queue.append((pod, node))
+                self._clearing[pod.uid] = node
+                self._queue.append(pod)
+            elif self._clearing[pod.uid] != node:
+                self._clearing[pod.uid] = ""  # a plan that is over has perhaps written another one
         for _ in range(min(len(self._queue), CLEARING - self._busy)):
             self._busy += 1
             self._spawn(self._clear_queued())
@@ -84,13 +86,19 @@ class Nominations:
         pause = CLEAR_PAUSE
         try:
             while self._queue:
-                pod, node = self._queue.popleft()
-                if await self._cleared(pod, node):
+                pod = self._queue.popleft()
+                wanted = self._clearing[pod.uid]
+                try:
+                    done = await self._cleared(pod, wanted)
+                except BaseException:
+                    del self._clearing[pod.uid]
+                    raise
+                if done and self._clearing[pod.uid] == wanted:
+                    del self._clearing[pod.uid]
                     pause = CLEAR_PAUSE
                     continue
                 # Others first: it may be this pod alone that cannot be written.
-                self._clearing.add(pod.uid)
-                self._queue.append((pod, node))
+                self._queue.append(pod)
                 await asyncio.sleep(pause)
                 pause = min(LONGEST_CLEAR_PAUSE, pause * 2)
         finally:
@@ -98,16 +106,13 @@ class Nominations:
 
     async def _cleared(self, pod: Pod, node: str) -> bool:
         """Clear one, or find that nothing is left to clear; False when it has to be tried again."""
-        try:
-            async with self._gate:
-                waits = self._snapshot().pending.get(pod.uid)
-                if self._book.of_member(pod.uid) is not None or waits is None:
-                    return True
-                if node and waits.nominated != node:
-                    return True
-                return await self._notifier.nominate(pod, "")
-        finally:
-            self._clearing.discard(pod.uid)
+        async with self._gate:
+            waits = self._snapshot().pending.get(pod.uid)
+            if self._book.of_member(pod.uid) is not None or waits is None:
+                return True
+            if node and waits.nominated != node:
+                return True
+            return await self._notifier.nominate(pod, "")
 
     def clear_orphans(self, starts_whole: Callable[[GangKey], bool], keys: Keys) -> None:
         """Clear nominations of waiting gang members that no plan here has made.

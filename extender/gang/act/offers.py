@@ -104,9 +104,10 @@ class UnsettledOffers:
         return self._drop(uid)
 
     def offered(self, uid: str) -> Sequence[str] | None:
-        """Return the nodes that a pod was offered last, None = any."""
+        """Return the nodes that a pod was offered and may be on its way to, None = any."""
+        self.look()
         offer = self._made.get(uid)
-        return () if offer is None else offer.nodes
+        return () if offer is None or not self._counts(offer) else offer.nodes
 
     def unsettled(self, uid: str) -> bool:
         """Whether the pod may still come to be bound to what it was offered last."""

@@ -56,7 +56,7 @@ class Recovery:
 
         Raises ApiError.
         """
-        loaded = await self._keeper.load()
+        loaded, taken_in = await self._keeper.load(), 0
         for record in loaded.records:  # youngest first: an older plan may rest on what it ended
             why = doubt(record, self._snapshot(), self._gangs, signed=self._keeper.signed)
             if why:
@@ -68,7 +68,8 @@ class Recovery:
             record = with_late_members(record, victims, self._gangs)
             self._keeper.adopt(record)
             self._take_in(record, victims)
-        return len(loaded.records)
+            taken_in += 1
+        return taken_in
 
     def _take_in(self, record: Record, victims: RecordedVictims) -> None:
         plan, flights, snapshot = record.plan, self._flights, victims.snapshot

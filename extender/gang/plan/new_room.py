@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from itertools import islice
 from sys import maxsize
 
 from extender.fit.static import static_allowed
@@ -50,9 +49,10 @@ def room_came(
     )
     changed = differing(before.nodes, now.nodes) | differing(before.bound, now.bound)
     changed |= {name for name, those in held_before.items() if those != held.get(name)}
-    if resized:  # any node may take more of them
-        changed = set(now.nodes)
-    names = list(islice(sorted(changed & now.nodes.keys()), MOST_NODES))
+    names = sorted(changed & now.nodes.keys())
+    if resized:  # any node may take more of them; of these one has room that is new
+        names += sorted(now.nodes.keys() - changed)
+    del names[MOST_NODES:]
     kinds = {(pod.shape, pod.requests): pod for pod in pods.values()}
     sits: defaultdict[str, list[Requests]] = defaultdict(list)
     sat: defaultdict[str, list[Requests]] = defaultdict(list)
