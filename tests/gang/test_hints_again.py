@@ -20,9 +20,10 @@ from extender.gang.act.clocks import Clocks
 from extender.gang.act.held_back import HeldBack
 from extender.gang.act.nominations import Nominations
 from extender.gang.act.notifier import WAKE_ANNOTATION, Notifier
+from extender.gang.tell.decisions import Verb
 from extender.model.objects import Pod
 from extender.sandbox.faults import Fault
-from tests.gang.rig import LOW, PODS, Rig
+from tests.gang.rig import LOW, PODS, Rig, held_back, let_go
 from tests.gang.world import pod, snapshot
 
 CONFLICT = {"status": 409, "reason": "Conflict"}
@@ -148,6 +149,25 @@ async def test_no_nomination_is_cleared_while_somebody_goes_for_it(rig: Rig) -> 
         await rig.preempt("p", node)
     await rig.rounds()
     assert rig.cached("p").nominated == "n0"
+
+
+async def test_members_are_not_nominated_elsewhere_once_their_seats_are_open(rig: Rig) -> None:
+    """A plan before had both on one node: kube-scheduler kept that room for the one, and did not
+    offer the other its seat, which counted as refused for five minutes (739170 with sparing)."""
+    record = held_back(rig, "POST", "configmaps")
+    await rig.gang("high", 2, "high")
+    asked = asyncio.create_task(rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP))
+    await rig.until(lambda: record.hits > 0, "its plan is being recorded")
+    (flight,) = rig.coordinator.book
+    seats = {pod.name: flight.seats[uid] for uid, pod in flight.pods.items()}
+    assert set(seats.values()) == {"n0", "n1"}
+    (moved,) = (name for name, node in seats.items() if node == "n1")
+    await _nominated(rig, moved, "n0")
+    let_go(record)
+    await asked
+    await rig.until(lambda: rig.cached(moved).nominated == "n1", "it is nominated to its seat")
+    (other,) = (name for name, node in seats.items() if node == "n0")
+    assert not rig.cached(other).nominated
 
 
 async def test_a_nomination_of_a_plan_that_is_over_goes_with_an_earlier_one() -> None:

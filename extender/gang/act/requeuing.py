@@ -106,7 +106,9 @@ class Requeuing:
             node = flight.seats.get(uid)
             if flight.state is not FlightState.OPEN:
                 return
-            if nominate and node is not None and not self._is_nominated(uid, node):
+            nominated = self._nominated(uid)
+            # To another node by a plan before, it keeps room there from the other members.
+            if node not in (None, nominated) and (nominate or nominated):
                 await self._nominations.write_one(flight, uid)
             async with self._gate:
                 node = flight.seats.get(uid)
@@ -115,6 +117,6 @@ class Requeuing:
 
         await each(uids, self._at_a_time, one)
 
-    def _is_nominated(self, uid: str, node: str) -> bool:
+    def _nominated(self, uid: str) -> str:
         pod = self._snapshot().pending.get(uid)
-        return pod is not None and pod.nominated == node
+        return "" if pod is None else pod.nominated
