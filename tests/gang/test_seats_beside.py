@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from extender.gang.act.book import Flight
-from extender.gang.tell.decisions import Verb
-from tests.gang.rig import LOW, Rig, held_back, let_go
+from extender.gang.tell.decisions import Outcome, Verb
+from tests.gang.rig import LOW, Rig, held_back, let_go, refuse
 
 
 async def gang(rig: Rig, name: str, cpu: str, cls: str, *, on: tuple[str, ...] = ()) -> None:
@@ -21,6 +21,25 @@ async def planned(rig: Rig, name: str) -> Flight:
     answer = await rig.coordinator.ensure(rig.resolver_key(f"{name}-0"), Verb.LOOP)
     assert isinstance(answer, Flight), answer
     return answer
+
+
+async def test_seats_that_go_back_while_an_eviction_is_tried_again_are_room(rig: Rig) -> None:
+    """The cluster is the same, so nobody looked again (seed 761895 with sparing)."""
+    await rig.pod("low-0", cls="low", on="n0")
+    await rig.gang("first", 1, "high")
+    first = await planned(rig, "first")
+    assert [seat.node for seat in first.plan.seats] == ["n1"]
+    await rig.gang("second", 1, "high")
+    busy = refuse(rig, "low-0")
+    second = await planned(rig, "second")
+    await rig.until(lambda: busy.hits > 0, "the eviction has to be tried again")
+    flights = rig.coordinator.flights
+    flights.end(first, Outcome.GAVE_UP, "its seats go back", penal=True)
+    busy.times = busy.hits
+    await rig.until(lambda: second.over, "another plan is made")
+    await rig.rounds()
+    assert "low-0" in await rig.names()
+    assert [seat.node for flight in rig.coordinator.book for seat in flight.plan.seats] == ["n1"]
 
 
 async def two_plans(rig: Rig) -> tuple[Flight, Flight]:

@@ -119,8 +119,8 @@ class Flight(Struct, kw_only=True):
     """Seats that were held for others then."""
     candidates: Candidates | None = None
     """Where a pod of no gang may preempt."""
-    spared_at: object = None
-    """The snapshot that room for it was looked for in last."""
+    spared_at: tuple[object, int] = (None, 0)
+    """The snapshot, and the book's version, that room for it was looked for in last."""
     nodes: object = None
     """The cluster's nodes when it was last compared with them; another object when one changed."""
     stayed: dict[str, Victim] = field(default_factory=dict)

@@ -178,9 +178,10 @@ class FlightUnits:
 
     def _spares(self, flight: Flight) -> str:
         """Return why nobody may have to go after all, "" when nothing speaks for it."""
-        if flight.spared_at is self._snapshot():
+        snapshot, version = flight.spared_at
+        if snapshot is self._snapshot() and version == self._book.version:
             return ""
-        flight.spared_at = self._snapshot()
+        flight.spared_at = self._snapshot(), self._book.version
         return self.comparison.spares(flight)
 
     def recorded(self, unit: EvictionUnit) -> bool:
@@ -201,7 +202,7 @@ class FlightUnits:
         flight = self._flight_of(unit)
         if flight is not None and victim.uid in unit.must_go:
             # From here on room comes by our own hand.
-            flight.seen, flight.seen_holds, flight.spared_at = None, (), None
+            flight.seen, flight.seen_holds, flight.spared_at = None, (), (None, 0)
         self._notices.evicted(unit, victim, flight, first=flight is not None and not flight.told)
         if flight is not None:
             flight.sent.add(victim.uid)

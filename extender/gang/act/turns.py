@@ -127,10 +127,7 @@ class PlanningTurns:
             struck = self._struck(gang, snapshot, masks)
             lists, held = self._evidence.not_older(offered, asked), self._book.holds()
             free = self._free(candidates)
-            if candidates is None:
-                answer = await self.search(gang, snapshot, struck, lists)
-            else:
-                answer = await self.search_single(gang, snapshot, struck, candidates)
+            answer = await self._search(gang, snapshot, struck, lists, candidates)
             seconds = self._clocks.monotonic() - began
             if isinstance(answer, Plan):
                 answer = self._admission.too_many_evictions(answer) or answer
@@ -148,11 +145,8 @@ class PlanningTurns:
             # Once: where something changes all the time the gang has its turn too.
             if not why and attempt == 0 and draft.victims:
                 longer = self._evidence.not_older(offered, asked) != lists
-                if (
-                    longer
-                    or self._free(candidates) - free
-                    or self._room_came(draft, snapshot, held)
-                ):
+                longer = longer or not self._free(candidates) <= free
+                if longer or self._room_came(draft, snapshot, held):
                     continue
             if not why:
                 return self._commit(draft, verb, seconds)
@@ -230,6 +224,18 @@ class PlanningTurns:
         if candidates is None:
             return frozenset()
         return self._evidence.freed_since(candidates.asked) | self._book.nodes()
+
+    async def _search(
+        self,
+        gang: Gang,
+        snapshot: Snapshot,
+        masks: Masks,
+        offered: Masks | None,
+        candidates: Candidates | None,
+    ) -> Plan | Refusal:
+        if candidates is None:
+            return await self.search(gang, snapshot, masks, offered)
+        return await self.search_single(gang, snapshot, masks, candidates)
 
     async def search_single(
         self, gang: Gang, snapshot: Snapshot, masks: Masks, candidates: Candidates
