@@ -95,8 +95,8 @@ class CouldRun:
             # It is not known of yet, and kube-scheduler may have assumed it there.
             for name in offered[uid] & free.keys():
                 free[name] -= self._state.pods[uid].cpu if uid in self._state.pods else 0
-        works = {uid: pod.cpu for uid, pod in self._state.pods.items()}
-        return fits(free, [works[s.uid] for s in plan.seats if s.uid in works])
+        members = [snapshot.pending[seat.uid] for seat in plan.seats if seat.uid in snapshot.pending]
+        return fits(free, [_cpu(dict(pod.requests)) or 0 for pod in members])
 
     def _why_not(
         self, plan: Any, seen: tuple[dict[str, int], set[str]], asked: dict[str, int]
