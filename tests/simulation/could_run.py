@@ -95,7 +95,7 @@ class CouldRun:
             # It is not known of yet, and kube-scheduler may have assumed it there.
             for name in offered[uid] & free.keys():
                 free[name] -= self._state.pods[uid].cpu if uid in self._state.pods else 0
-        members = [snapshot.pending[seat.uid] for seat in plan.seats if seat.uid in snapshot.pending]
+        members = [pod for uid, pod in snapshot.pending.items() if uid in mine]
         return fits(free, [_cpu(dict(pod.requests)) or 0 for pod in members])
 
     def _why_not(
