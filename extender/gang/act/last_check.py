@@ -13,6 +13,7 @@ from extender.gang.incremental.gangs import Gangs
 from extender.gang.incremental.protection import Protections
 from extender.gang.plan.validity import (
     covered_by_budget,
+    enough_beside,
     present,
     unit_problem,
     victim_problem,
@@ -100,12 +101,9 @@ class LastCheck:
         return gang is not None and whole_again(gang, unit, size)
 
     def enough_beside(self, victim: Victim, unit: AbstractSet[str], size: int) -> bool:
-        """Whether the gang of a pod has its quorum without those of a unit that go."""
+        """Whether the gang of a pod has its quorum without those of a unit; see validity."""
         gang = self.gang_of(victim)
-        if gang is None:
-            return False
-        enough = gang.min_count if gang.size_known and gang.starts_whole else size
-        return sum(pod.uid not in unit for pod in gang.bound) >= enough
+        return gang is not None and enough_beside(gang, unit, size)
 
     def gang_of(self, victim: Victim) -> Gang | None:
         """Return what a victim goes with now: the same object while that is unchanged."""

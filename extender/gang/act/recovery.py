@@ -52,7 +52,7 @@ class Recovery:
         self._decide = decide
 
     async def run(self) -> int:
-        """Resume what holds, finish what has begun, drop the rest; return how many there were.
+        """Resume what holds, finish what has begun, drop the rest; return how many were taken in.
 
         Raises ApiError.
         """

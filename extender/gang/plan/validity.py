@@ -131,13 +131,22 @@ def whole_again(gang: Gang, unit: AbstractSet[str], size: int) -> bool:
 
     ``unit``: uids of its pods that are known of, ``size``: how many they were at first.
     """
-    # Members that start one by one have no quorum: as many as went, then.
-    enough = gang.min_count if gang.size_known and gang.starts_whole else size
     return (
         gang.goes_whole
-        and len(gang.bound) >= enough
+        and len(gang.bound) >= _enough(gang, size)
         and any(member.uid not in unit for member in gang.bound)
     )
+
+
+def enough_beside(gang: Gang, unit: AbstractSet[str], size: int) -> bool:
+    """Whether a gang has its quorum without those of a unit that go; as in ``whole_again``."""
+    return sum(member.uid not in unit for member in gang.bound) >= _enough(gang, size)
+
+
+def _enough(gang: Gang, size: int) -> int:
+    """Return how many members are enough in the place of a unit of ``size`` pods."""
+    # Members that start one by one have no quorum: as many as went, then.
+    return gang.min_count if gang.size_known and gang.starts_whole else size
 
 
 def _pod_problem(
