@@ -30,3 +30,13 @@ async def wide() -> AsyncIterator[Rig]:
         await rig.nodes(4)
         await rig.classes(low=1, mid=20, high=100, top=1000)
         yield rig
+
+
+@pytest.fixture
+async def patient() -> AsyncIterator[Rig]:
+    """Who cannot be evicted now is waited for: plans end when a test says so."""
+    settings = replace(FAST, seats=SeatSettings(bind_seconds=300.0, victim_slack_seconds=300.0))
+    async with Rig(settings) as rig:
+        await rig.nodes(2)
+        await rig.classes(low=1, high=100)
+        yield rig

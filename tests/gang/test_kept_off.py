@@ -20,9 +20,13 @@ from tests.gang.rig import (
     full_cluster,
     held_back,
     let_go,
-    refuse,
 )
-from tests.gang.test_promised_victims import GROUPS, STARTS_ONE_BY_ONE, pair
+from tests.gang.test_promised_victims import (
+    GROUPS,
+    STARTS_ONE_BY_ONE,
+    newcomer_waits_for_the_rest,
+    pair,
+)
 from tests.gang.test_room_that_came import Gate
 
 MID = ("mid-0", "mid-1")
@@ -70,13 +74,7 @@ async def test_who_waits_for_a_unit_that_is_broken(rig: Rig) -> None:
     """Its rest was refused for good and nobody was kept away any more, nor told."""
     await pair(rig, together=False)
     await rig.nodes(1, first=2)
-    refuse(rig, "low-1")
-    await rig.preempt("high-0", n0=["low-0"])
-    await rig.until_names("low-1", *HIGH)
-    await rig.remove("high-1")
-    await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan ends")
-    await rig.pod("low-2", cls="low", group="low", cpu="1")
-    assert not (await rig.filter("low-2", "n2")).node_names
+    await newcomer_waits_for_the_rest(rig)
     await rig.until(lambda: bool(rig.coordinator.flights.evictions.broken()), "its rest stays")
     await until_woken(rig, "low-2")
     assert rig.coordinator.flights.evictions.unfinished()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from extender.kube.api_errors import Unavailable
-from extender.model.settings import SeatSettings
-from tests.gang.rig import FAST, PODS, Rig, refuse
+from tests.gang.rig import PODS, Rig, refuse
 from tests.gang.test_whose_hand import (
     GRACE,
     goes,
@@ -22,19 +20,15 @@ from tests.gang.test_whose_hand import (
 
 
 @pytest.fixture
-async def rig() -> AsyncIterator[Rig]:
-    """Plans end when a test says so."""
-    patient = SeatSettings(bind_seconds=300.0, victim_slack_seconds=300.0)
-    async with Rig(replace(FAST, seats=patient)) as rig:
-        await rig.nodes(2)
-        await rig.classes(low=1, high=100)
-        yield rig
+def rig(patient: Rig) -> Rig:
+    return patient
 
 
 async def lost(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, *, readable: bool = True
 ) -> Callable[[], Awaitable[None]]:
-    """No DELETE of low-0 is answered, and none arrives before what is returned is called."""
+    """No DELETE of low-0 is answered, and none arrives before what is returned is called: then all
+    of its gang go, low-late too."""
     delete, get, requests = rig.own.delete, rig.own.get, []
 
     async def unanswered(path: str, **named: Any) -> Any:
@@ -60,6 +54,9 @@ async def lost(
         path, named = requests[-1]  # an earlier one may be of an older version of the pod
         await delete(path, **named)
         await rig.until(lambda: goes(rig, "low-0"), "it goes by our hand")
+        rig.server.faults.clear()
+        await rig.until(lambda: goes(rig, "low-1"), "so does the rest")
+        await rig.until(lambda: goes(rig, "low-late"), "and who came")
 
     return arrives
 
@@ -79,9 +76,6 @@ async def test_who_comes_while_a_request_is_lost_sight_of_goes_with_the_rest(
         await late_member_sits(rig)
     await rig.rounds()
     await arrives()
-    rig.server.faults.clear()
-    await rig.until(lambda: goes(rig, "low-1"), "so does the rest")
-    await rig.until(lambda: goes(rig, "low-late"), "and who came")
 
 
 async def test_who_is_let_in_while_a_request_is_lost_sight_of_goes_with_the_rest(
@@ -100,9 +94,6 @@ async def test_who_is_let_in_while_a_request_is_lost_sight_of_goes_with_the_rest
     assert (await rig.filter("low-late", "n2")).node_names == ["n2"]
     await late_member_sits(rig)
     await arrives()
-    rig.server.faults.clear()
-    await rig.until(lambda: goes(rig, "low-1"), "so does the rest")
-    await rig.until(lambda: goes(rig, "low-late"), "and who was let in")
 
 
 async def test_a_quorum_that_was_let_in_meanwhile_stays(

@@ -122,6 +122,17 @@ async def test_nobody_joins_a_gang_whose_rest_still_has_to_go(rig: Rig, *, toget
         await asyncio.sleep(0.05)
 
 
+async def newcomer_waits_for_the_rest(rig: Rig) -> None:
+    """low-0 has gone, low-1 cannot be evicted, the plan is over, and low-2 is kept off."""
+    refuse(rig, "low-1")
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until_names("low-1", *HIGH)
+    await rig.remove("high-1")
+    await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan ends")
+    await rig.pod("low-2", cls="low", group="low", cpu="1")
+    assert not (await rig.filter("low-2", "n2")).node_names
+
+
 @pytest.mark.parametrize("together", [True, False])
 async def test_nobody_joins_a_gang_while_it_is_not_known_by_whose_hand_one_has_gone(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, *, together: bool
@@ -131,13 +142,7 @@ async def test_nobody_joins_a_gang_while_it_is_not_known_by_whose_hand_one_has_g
     await pair(rig, together=together)
     await rig.nodes(1, first=2)
     answer = answered_later(rig, monkeypatch)
-    refuse(rig, "low-1")
-    await rig.preempt("high-0", n0=["low-0"])
-    await rig.until_names("low-1", *HIGH)
-    await rig.remove("high-1")
-    await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan ends")
-    await rig.pod("low-2", cls="low", group="low", cpu="1")
-    assert not (await rig.filter("low-2", "n2")).node_names
+    await newcomer_waits_for_the_rest(rig)
     assert rig.coordinator.book.of_member(rig.cached("low-2").uid) is None
     answer.set()
     await rig.until(

@@ -45,6 +45,20 @@ async def _leaves(rig: Rig, name: str) -> None:
     await rig.until(lambda: rig.cache.pod_named("default", name) is None, "it is gone")
 
 
+def leave_after_searches(rig: Rig, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Let one pod after the other leave while the answer of a search is on its way; "": nobody."""
+    planner: Any = rig.coordinator._planning.thread
+    plan, left = planner.plan, list(names)
+
+    async def planned(*args: Any) -> Any:
+        found = await plan(*args)
+        if left and (name := left.pop(0)):
+            await _leaves(rig, name)
+        return found
+
+    monkeypatch.setattr(planner, "plan", planned)
+
+
 async def _two_nodes_more(rig: Rig) -> None:
     for name in ("x0", "x1"):
         await rig.client.create(
@@ -66,11 +80,9 @@ async def test_nodes_that_come_before_the_first_eviction_spare_the_victims(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     if moment == "search":
-        owner: Any = rig.coordinator._planning.thread
-        gate = Gate(owner.plan, after=True)
-        monkeypatch.setattr(owner, "plan", gate)
+        gate = _searching(rig, monkeypatch)
     else:
-        owner = rig.coordinator.flights.keeper
+        owner: Any = rig.coordinator.flights.keeper
         gate = Gate(owner.write, after=False)
         monkeypatch.setattr(owner, "write", gate)
     await full_cluster(rig)
@@ -371,20 +383,7 @@ async def test_room_that_comes_during_the_second_search_is_seen_before_anybody_g
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A plan is searched for twice at most at a time (531746 with sparing)."""
-    planner: Any = rig.coordinator._planning.thread
-    plan, searches = planner.plan, 0
-
-    async def planned(*args: Any) -> Any:
-        nonlocal searches
-        found = await plan(*args)
-        searches += 1
-        if searches == 1:
-            await _leaves(rig, "first")
-        elif searches == 2:
-            await _leaves(rig, "second")
-        return found
-
-    monkeypatch.setattr(planner, "plan", planned)
+    leave_after_searches(rig, monkeypatch, "first", "second")
     await rig.nodes(2, first=2)
     for name, cls, node in (
         ("low-0", "low", "n0"),

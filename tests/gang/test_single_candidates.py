@@ -8,7 +8,7 @@ import pytest
 
 from extender.gang.tell.decisions import Verb
 from tests.gang.rig import LOW, PODS, Rig
-from tests.gang.test_room_that_came import Gate
+from tests.gang.test_room_that_came import Gate, leave_after_searches
 
 PROTECTED = {"metadata": {"annotations": {"podgroup-extender.io/protected": "true"}}}
 
@@ -125,19 +125,7 @@ async def test_room_that_comes_while_the_plan_is_searched_for_counts(
     """The search for whether a plan is cheapest is over by then; the next one left the node out."""
     await rig.pod("leaving", cls="top", on="n1")
     await whole_gang_on_n0(rig, 1)
-    planner: Any = rig.coordinator._planning.thread
-    plan, searches = planner.plan, 0
-
-    async def planned(*args: Any) -> Any:
-        nonlocal searches
-        found = await plan(*args)
-        searches += 1
-        if searches == 2:
-            await rig.remove("leaving")
-            await rig.until(lambda: rig.cache.pod_named("default", "leaving") is None, "it is gone")
-        return found
-
-    monkeypatch.setattr(planner, "plan", planned)
+    leave_after_searches(rig, monkeypatch, "", "leaving")
     await rig.preempt("p", n0=[*LOW])
     (flight,) = rig.coordinator.book
     assert not flight.plan.victims

@@ -6,18 +6,14 @@ The unit is untouched then, and let go of with its plan.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from extender.gang.act.unit import EvictionUnit, Fate
 from extender.gang.tell.flight_state import FlightState
-from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
 from tests.gang.rig import (
-    FAST,
     HIGH,
     LOW,
     PODS,
@@ -35,13 +31,8 @@ GRACE = 30
 
 
 @pytest.fixture
-async def rig() -> AsyncIterator[Rig]:
-    """Who cannot be evicted now is waited for: plans end when a test says so."""
-    patient = SeatSettings(bind_seconds=300.0, victim_slack_seconds=300.0)
-    async with Rig(replace(FAST, seats=patient)) as rig:
-        await rig.nodes(2)
-        await rig.classes(low=1, high=100)
-        yield rig
+def rig(patient: Rig) -> Rig:
+    return patient
 
 
 def unit_of(rig: Rig) -> EvictionUnit:
