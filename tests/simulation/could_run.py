@@ -88,6 +88,8 @@ class CouldRun:
             kept = {seat.node for each in others for seat in each.seats if seat.uid == uid}
             if uid not in mine:
                 kept |= offered.get(uid, set()) | {pod.nominated}
+                # kube-scheduler offers nobody room that it keeps, before its watches tell of it.
+                kept |= {self._state.pods[uid].nominated} if uid in self._state.pods else set()
             for name in kept & free.keys():
                 free[name] -= _cpu(dict(pod.requests)) or 0
         bound = {pod.uid for pods in snapshot.bound.values() for pod in pods}
