@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from extender.gang.act.book import Flight, seats_of
@@ -13,6 +14,7 @@ from extender.gang.plan.validity import present
 from extender.gang.tell.decisions import Decision, DecisionCode, Outcome, Verb
 from extender.gang.tell.flight_state import FlightState
 from extender.model.objects import GangKey
+from extender.model.plan import Seat
 from extender.model.texts import counted
 
 
@@ -93,6 +95,9 @@ class Lifetimes:
     def give_way(self, flight: Flight, other: Flight) -> None:
         """Take the flight out of the book for another plan of its gang."""
         self.leave(flight)
+        # Who has no seat any more would keep its room from the members that have.
+        seatless = [uid for uid in flight.seats if uid not in other.seats and uid in flight.pods]
+        self._notices.nominations.clear(flight.pods[uid] for uid in seatless)
         if not flight.seats.items() <= other.seats.items():
             self._notices.held_back.wake_all()  # what kept them off a node may be elsewhere
 
@@ -136,16 +141,27 @@ class Lifetimes:
             )
         )
         self._ended(flight, done=outcome is Outcome.DONE, penal=penal, why=why)
-        sampled = self._notices.calls.needs_nominations()
-        # A plan before this one, which it took the place of, may have nominated them.
-        if sampled or flight.plan.victims or flight.plan.waits_for or flight.replans:
-            self._notices.nominations.clear([flight.pods[seat.uid] for seat in held])
+        self._clear_nominations(flight, held)
         if outcome is not Outcome.DONE and flight.key.dialect == SINGLE:
             # Nobody looks after a pod of no gang but kube-scheduler, and it tries one again when
             # something changes: its own preemption has been told to wait for this plan.
             for seat in held:
                 self._notices.held_back.note(flight.pods[seat.uid])
         self._notices.held_back.wake_all()
+
+    def _clear_nominations(self, flight: Flight, held: Iterable[Seat]) -> None:
+        """Take back what this plan has nominated its members to, or one that it took the place of.
+
+        Without victims to wait for it nominates only whom it finds nominated elsewhere, unless
+        kube-scheduler looks at a part of the nodes: then all, which may not show yet.
+        """
+        every = flight.plan.victims or flight.plan.waits_for or flight.replans
+        every = every or self._notices.calls.needs_nominations()
+        pending = self._snapshot().pending
+        pods = [flight.pods[seat.uid] for seat in held]
+        self._notices.nominations.clear(
+            pod for pod in pods if every or pod.nominated or pending.get(pod.uid, pod).nominated
+        )
 
     def wanting(self, uid: str) -> list[Flight]:
         """Return the plans that want this pod gone."""

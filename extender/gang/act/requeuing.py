@@ -100,7 +100,7 @@ class Requeuing:
 
     async def _call(self, flight: Flight, uids: Sequence[str]) -> None:
         moment = self._clocks.wall()
-        nominate = self.needs_nominations()
+        every = self.needs_nominations()
 
         async def one(uid: str) -> None:
             node = flight.seats.get(uid)
@@ -108,7 +108,8 @@ class Requeuing:
                 return
             nominated = self._nominated(uid)
             # To another node by a plan before, it keeps room there from the other members.
-            if node not in (None, nominated) and (nominate or nominated):
+            wrong = self._nominate and nominated
+            if node not in (None, nominated) and (every or wrong):
                 await self._nominations.write_one(flight, uid)
             async with self._gate:
                 node = flight.seats.get(uid)
