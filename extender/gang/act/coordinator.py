@@ -177,13 +177,13 @@ class Coordinator:
         self.readiness.recovered = True
         self.offers.begin()
         self._sweeper.begin()
-        if records:
-            self._take_in_held_back(woken=records > len(self.book))
+        self._take_in_held_back(woken=records > len(self.book) or not records)
         await self._planning.thread.show(self._reading.snapshot)
 
     def _take_in_held_back(self, *, woken: bool) -> None:
         """Note whom plans of a life before may have kept waiting: nobody knows, so that is whoever
-        was tried. ``woken``: at once, for one of these plans is over."""
+        was tried. ``woken``: at once, for one of these plans is over, or none was recorded in time.
+        """
         schedulers, held_back = self.admission.schedulers(), self.notices.held_back
         for pod in self._reading.snapshot().pending.values():
             waits = pod.tried and not pod.gated and not pod.deleting
