@@ -129,3 +129,16 @@ async def test_room_that_comes_while_the_plan_is_searched_for_counts(
     await rig.preempt("p", n0=[*LOW])
     (flight,) = rig.coordinator.book
     assert not flight.plan.victims
+
+
+async def test_room_that_comes_while_the_cheapest_node_is_searched_for(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer was a node that breaks no gang, and kube-scheduler evicted beside free room."""
+    await rig.nodes(1, first=2)
+    await rig.pod("leaving", cls="top", on="n1")
+    await rig.pod("single", cls="low", on="n2")
+    await whole_gang_on_n0(rig, 2)
+    leave_after_searches(rig, monkeypatch, "leaving")
+    assert not (await rig.preempt("p", n0=[*LOW], n2=["single"])).candidates
+    assert [seat.node for each in rig.coordinator.book for seat in each.plan.seats] == ["n1"]

@@ -26,8 +26,8 @@ RECORDED_SECONDS = 1.0
 class Answering:
     """Asked by verbs and by the planning loop. One event loop only.
 
-    ``snapshot`` gives the cluster as it is, ``shown`` as planning sees it; ``present_gang(key)``
-    the gang as it is now. ``note(refusal, verb, seconds)`` keeps and tells a refusal.
+    ``snapshot`` gives the cluster as it is, ``present_gang(key)`` the gang as it is now.
+    ``note(refusal, verb, seconds)`` keeps and tells a refusal.
     """
 
     def __init__(
@@ -38,7 +38,6 @@ class Answering:
         admission: Admission,
         turns: PlanningTurns,
         snapshot: Callable[[], Snapshot],
-        shown: Callable[[], Snapshot],
         present_gang: Callable[[GangKey], Gang],
         note: Callable[[Refusal, Verb, float], Refusal],
         monotonic: Callable[[], float],
@@ -50,7 +49,6 @@ class Answering:
         self._admission = admission
         self._turns = turns
         self._snapshot = snapshot
-        self._shown = shown
         self._present_gang = present_gang
         self._note = note
 
@@ -110,4 +108,4 @@ class Answering:
             waits = self._admission.must_wait(single)
             if waits is not None:
                 return waits
-            return await self._turns.search_single(single, self._shown(), {}, candidates)
+            return await self._turns.ask_single(single, candidates)

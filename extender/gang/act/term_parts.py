@@ -116,7 +116,6 @@ def planning_of(term: Term, reading: Reading, telling: Telling, acting: Acting) 
         acting.admission,
         turns,
         reading.snapshot,
-        acting.flights.shown,
         reading.present_gang,
         telling.decisions.note,
         term.clocks.monotonic,

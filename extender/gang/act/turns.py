@@ -235,12 +235,20 @@ class PlanningTurns:
     ) -> Plan | Refusal:
         if candidates is None:
             return await self.search(gang, snapshot, masks, offered)
-        return await self.search_single(gang, snapshot, masks, candidates)
+        return await self._search_single(gang, snapshot, masks, candidates)
 
-    async def search_single(
+    async def ask_single(self, single: Gang, candidates: Candidates) -> Plan | Refusal:
+        """Return what would be planned for a pod of no gang. ``lock`` must be held."""
+        free = self._free(candidates)
+        answer = await self._search_single(single, self._flights.shown(), {}, candidates)
+        # As in ``plan``: its victims might be spared by what has come to be free during the search.
+        if isinstance(answer, Plan) and answer.victims and not self._free(candidates) <= free:
+            answer = await self._search_single(single, self._flights.shown(), {}, candidates)
+        return answer
+
+    async def _search_single(
         self, gang: Gang, snapshot: Snapshot, masks: Masks, candidates: Candidates
     ) -> Plan | Refusal:
-        """Ask the planner about a pod of no gang. ``lock`` must be held."""
         free = self._free(candidates)
         known = candidates.masks(gang, snapshot, masks, free)
         answer = await self.search(gang, snapshot, known, None)
