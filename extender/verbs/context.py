@@ -18,7 +18,7 @@ from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Plan, Refusal
-from extender.model.snapshot import Snapshot
+from extender.model.snapshot import Snapshot, SparedPod
 from extender.verbs.samples import Samples
 from extender.verbs.spare import Rooms, Spare
 
@@ -101,7 +101,11 @@ class Context(Struct, frozen=True):
     spare: Spare
     samples: Samples
     shown: Callable[[], Snapshot]
-    """The newest state, with evictions that are on their way."""
+    """The newest state, with evictions that are on their way: it takes as long as many go."""
+    takes: Callable[[str], bool]
+    """Whether a pod (uid) goes by our hand, as far as is known."""
+    spared: Callable[[], Mapping[str, SparedPod]]
+    """Who is not evicted again yet, by uid."""
 
     def require_ready(self) -> None:
         """Raise NotReady until caches are synced, plans recovered and the lease is ours."""
@@ -127,7 +131,9 @@ class Context(Struct, frozen=True):
         """
         if self.resolver.member_key(pod) is None or not self.acts_for(pod):
             return None
-        gang = self.gang_of(pod, self.shown())
+        gang = self.gang_of(pod, self.cluster.snapshot())
+        if gang is not None and any(self.takes(member.uid) for member in gang.bound):
+            gang = self.gang_of(pod, self.shown())
         if gang is None or gang.problems:
             return gang
         if not gang.starts_whole:

@@ -128,7 +128,7 @@ class Preempt:
     ) -> tuple[dict[str, NodeVictims], dict[str, NodeVictims]]:
         """Return the nodes that may be had now, and those of them that break a gang."""
         snapshot = self._context.cluster.snapshot()
-        spared = self._context.shown().spared
+        spared = self._context.spared()
         if spared:
             snapshot = replace(snapshot, spared=spared)
         clean: dict[str, NodeVictims] = {}

@@ -36,6 +36,8 @@ class ExtenderVerbs:
             spare=spare,
             samples=Samples(coordinator.monotonic),
             shown=coordinator.flights.shown,
+            takes=coordinator.flights.evictions.takes,
+            spared=coordinator.flights.comparison.spared,
         )
         asked = PodLookup(cluster, settings.server.pod_wait_seconds)
         self._filter = Filter(context, asked)

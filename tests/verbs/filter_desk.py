@@ -158,6 +158,8 @@ class Desk:
                 refused=lambda uid, names, nodes: say("refused", names, nodes) or self.sampled,
             ),
             "shown": lambda: None,
+            "takes": lambda uid: False,
+            "spared": dict,
         }
         return Context(**lines)
 

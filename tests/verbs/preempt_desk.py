@@ -61,6 +61,7 @@ class Desk:
         self.evictable = True
         self.stale: str | None = None
         self.going: set[str] = set()
+        self.taken: set[str] = set()
         """What a plan in flight is to evict, by its units' names."""
         self.withheld = ""
         """Uid of a pod that was kept off every node by our word, a moment ago."""
@@ -159,6 +160,8 @@ class Desk:
                 ),
             ),
             shown=self._snapshot,
+            takes=lambda uid: uid in self.taken,
+            spared=lambda: self._snapshot().spared,
         )
 
     def _require_ready(self) -> None:

@@ -15,6 +15,7 @@ from extender.gang.tell.flight_state import FlightState
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.objects import Pod
+from extender.model.snapshot import Snapshot
 from extender.verbs.filter import _waits_for
 from extender.verbs.verbs import ExtenderVerbs
 from extender.wire.preempt_json import NodeVictims, PreemptArgs
@@ -295,6 +296,25 @@ class TestWaitingGang:
         assert self.asked(desk) is None
         desk.going.add(str(gang_key("low")))
         assert self.asked(desk) is runs, "who comes to it now would have to go with it"
+
+    def test_what_goes_of_it_is_looked_for_only_where_a_member_does(self) -> None:
+        desk = Desk()
+        looked: list[str] = []
+        there = member("m", "n0")
+        desk.whole["low"] = Gang(
+            key=gang_key("low"), members=(there,), min_count=1, starts_whole=True
+        )
+
+        def shown() -> Snapshot:
+            looked.append("all")
+            return desk._snapshot()
+
+        context = replace(desk.preempt._context, shown=shown)
+        assert context.waiting_gang(pod("m", group="low")) is None
+        assert not looked
+        desk.taken.add(there.uid)
+        context.waiting_gang(pod("m", group="low"))
+        assert looked == ["all"]
 
     def test_a_gang_that_contradicts_itself_is_told_so(self) -> None:
         desk = Desk()
