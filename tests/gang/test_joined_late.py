@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from extender.gang.act.book import Flight
+from extender.gang.act.record import Others
 from extender.gang.act.record_objects import LABEL
 from extender.sandbox.faults import Fault
 from tests.gang.rig import HIGH, Rig
@@ -77,8 +78,8 @@ async def test_it_goes_whatever_the_clock_of_the_life_before_said(
     keeper = rig.coordinator.flights.keeper
     write = keeper.write
 
-    async def written(flight: Flight, made: float, others_made: float) -> None:
-        await write(flight, made + off, others_made)
+    async def written(flight: Flight, made: float, others: Others) -> None:
+        await write(flight, made + off, others)
 
     monkeypatch.setattr(keeper, "write", written)
     await touched(rig, *SURVIVORS)

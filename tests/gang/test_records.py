@@ -16,7 +16,7 @@ from extender.gang.act.background import Background
 from extender.gang.act.book import Flight
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.leadership import Alone
-from extender.gang.act.record import PART_BYTES, Record, pack, unpack
+from extender.gang.act.record import PART_BYTES, Others, Record, pack, unpack
 from extender.gang.act.record_objects import documents_of
 from extender.gang.act.records import Records, Superseded
 from extender.gang.act.signature import Signer
@@ -295,7 +295,7 @@ async def test_a_sweep_leaves_a_record_alone_that_is_written_meanwhile(
     flight = Flight(
         plan=record().plan, id="1", pods={}, seats={}, state=FlightState.PLANNED, since=0.0
     )
-    await keeper.write(flight, made=1.0, others_made=0.0)
+    await keeper.write(flight, made=1.0, others=Others())
     (name,) = await names(client)
     listing.set()
     await sweep

@@ -113,13 +113,13 @@ def _resumes_blindly() -> list[tuple[Any, str, Any]]:
 def _record_not_read_back() -> list[tuple[Any, str, Any]]:
     """A record whose write has failed counts as not written, and is never looked for."""
 
-    async def write(self: Any, flight: Any, made: float, others_made: float) -> None:
+    async def write(self: Any, flight: Any, made: float, others: Any) -> None:
         kept = record.Record(
             id=flight.id,
             epoch=self._epoch,
             plan=flight.plan,
             made=made,
-            others_made=others_made,
+            others=others,
         )
         for document in record_objects.documents_of(kept):
             await self._records._client.create(self._records._base, document)

@@ -17,9 +17,10 @@ from extender.gang.act.driver import WATCH_SECONDS, Driver
 from extender.gang.act.evictor import Evictor
 from extender.gang.act.last_check import LastCheck
 from extender.gang.act.leadership import Leadership
+from extender.gang.act.newcomers import Newcomers
 from extender.gang.act.refusals import Refusals
 from extender.gang.act.touched_units import TouchedUnits
-from extender.gang.act.unit import EvictionListener, EvictionUnit, Fate, Fates, beside
+from extender.gang.act.unit import EvictionListener, EvictionUnit, Fate, Fates
 from extender.model.objects import Pod
 from extender.model.plan import Plan, Victim
 
@@ -52,6 +53,7 @@ class Evictions:
         self._stay: dict[str, float] = {}
         """Uid of a pod whose eviction was accepted -> since when it is shown to stay."""
         self._touched_units = TouchedUnits()
+        self._newcomers = Newcomers(check, listener, monotonic)
         self.refusals = Refusals(monotonic)
         self._driver = Driver(
             evictor,
@@ -132,18 +134,22 @@ class Evictions:
         doubtful: bool = False,
         sent: Iterable[str] = (),
         size: int = 0,
+        beside: frozenset[str] | None = None,
     ) -> EvictionUnit:
         """Start to evict one unit. ``touched``: part of it went in a life before; ``doubtful``: a
         request of a life before may still arrive.
 
         ``sent`` are uids whose eviction is known to be accepted, ``size`` is how many pods it
-        had when more than ``victims``.
+        had when more than ``victims``, ``beside`` whoever of its gang was there then and stays;
+        by default who is there now.
         """
         left = {victim.uid: victim for victim in victims}
         first = next(iter(left.values()))
         accepted = set(sent)
-        gang = self._check.gang_of(first) if first.unit else None
-        bound = () if gang is None else gang.bound
+        if beside is None:
+            gang = self._check.gang_of(first) if first.unit else None
+            bound = () if gang is None else gang.bound
+            beside = frozenset(pod.uid for pod in bound if pod.uid not in left)
         unit = EvictionUnit(
             plan_id=plan_id,
             preemptor=plan.gang,
@@ -151,7 +157,7 @@ class Evictions:
             name=first.unit or first.uid,
             whole=bool(first.unit),
             size=max(size, len(left)),
-            beside=frozenset(pod.uid for pod in bound if pod.uid not in left),
+            beside=beside,
             victims=left,
             fates=Fates({u: Fate.ACCEPTED if u in accepted else Fate.WAITING for u in left}),
             budgeted=budgeted,
@@ -233,6 +239,9 @@ class Evictions:
             ours = unit.whole and uid in unit.must_go and fate is Fate.ACCEPTED
             if ours and victim is not None:
                 self._touched_units.gone(unit, victim)
+            if unit.whole and uid in unit.undecided and victim is not None:
+                # Whoever comes before that is answered may have been on its way to the unit.
+                self._touched_units.touched(unit, victim)
             if doubt:
                 self._touch(unit, uid)
             if not unit.victims:
@@ -289,15 +298,8 @@ class Evictions:
             if not each.touched:
                 each.touched_at = at
             each.must_go.update(each.victims, (uid,))
-            late = [
-                victim
-                for offered, victim in each.came
-                if offered <= at and victim.uid not in each.victims and self._check.there(victim)
-            ]
-            each.came.clear()
-            if late and not self._check.enough_beside(late[0], each.victims.keys(), each.size):
-                for victim in late:
-                    self._join(each, victim)
+            for late in self._newcomers.late(each, at):
+                self._join(each, late)
             self._dispatch.hurry(each)
 
     def joined(self, name: str, pod: Pod, offered: float) -> None:
@@ -309,16 +311,10 @@ class Evictions:
         units = [unit for unit in self._by_name.get(name, ()) if unit.victims]
         found = [(unit, next(iter(unit.victims.values()))) for unit in units]
         for unit, other in found or self._touched_units.last(name):
-            if not unit.whole or pod.deleting or pod.uid in unit.victims:
-                continue
-            if not self._listener.recorded(unit):
-                continue
-            victim = beside(other, pod)
-            if (unit.touched or not unit.victims) and offered <= unit.touched_at:
+            victim = self._newcomers.joins(unit, other, pod, offered)
+            if victim is not None:
                 self._join(unit, victim)
                 self._dispatch.hurry(unit)
-            elif not unit.touched and unit.in_doubt(self._now()):
-                unit.came.append((offered, victim))
 
     def _join(self, unit: EvictionUnit, victim: Victim) -> None:
         unit = self._again(unit)
@@ -343,11 +339,11 @@ class Evictions:
         if refused and self._listener.completing(unit):
             return True  # it would go from under those who are seated beside it
         same = self._by_name[unit.name]
-        known = {uid for each in same for uid in each.victims}
+        known = {uid for each in same for uid in (*each.victims, *each.beside)}
         size = max(each.size for each in same)
         if any(each.fates.those(fate) for each in same for fate in (Fate.ASKED, Fate.ACCEPTED)):
             return False
-        if not unit.released and self._check.whole_again(victim, known | unit.beside, size):
+        if not unit.released and self._check.whole_again(victim, known, size):
             self._listener.whole_again(unit)
         if not all(each.released for each in same):
             return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from math import inf
 
 from extender.gang.act.book import Flight
 from extender.gang.act.comparison import Comparison, units_of
@@ -136,20 +137,37 @@ class FlightUnits:
             f"preempted by {plan.gang} (priority {plan.priority}) in a plan made before a "
             "restart, which has evicted a part of its gang"
         )
-        budgeted = self._check.budgeted(left, plan.priority)
         self.evictions.begin(
-            plan, record.id, left, budgeted, message, touched=True, sent=sent, size=size
+            plan,
+            record.id,
+            left,
+            self._check.budgeted(left, plan.priority),
+            message,
+            touched=True,
+            sent=sent,
+            size=size,
+            beside=frozenset(record.others.bound),
         )
 
-    def watch(self, record: Record, unit: list[Victim], size: int) -> None:
+    def watch(self, record: Record, unit: list[Victim], size: int, late: Iterable[Victim]) -> None:
         """Watch a unit that a request of a life before was lost sight of, and that is unharmed.
 
-        To be released with its plan: only if a pod of it goes soon, the rest does.
+        To be released with its plan: only if a pod of it goes soon, the rest does, and ``late``,
+        who came to a node meanwhile, with them.
         """
         plan = record.plan
         message = f"preempted by {plan.gang} (priority {plan.priority}) in a plan before a restart"
-        budgeted = self._check.budgeted(unit, plan.priority)
-        self.evictions.begin(plan, record.id, unit, budgeted, message, doubtful=True, size=size)
+        watched = self.evictions.begin(
+            plan,
+            record.id,
+            unit,
+            self._check.budgeted(unit, plan.priority),
+            message,
+            doubtful=True,
+            size=size,
+            beside=frozenset(record.others.bound),
+        )
+        watched.came = [(-inf, victim) for victim in late]
 
     # -- asked and told by evictions ---------------------------------------------------------
 

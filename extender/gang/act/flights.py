@@ -30,7 +30,7 @@ from extender.gang.act.evictor import EvictionRefused
 from extender.gang.act.flight_units import FlightUnits
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.last_check import LastCheck
-from extender.gang.act.late_members import others_made
+from extender.gang.act.late_members import others_of
 from extender.gang.act.lifetimes import FlightEnded, Lifetimes
 from extender.gang.act.looking import look_at_each
 from extender.gang.act.sightings import Sightings
@@ -87,7 +87,7 @@ class Flights:
         """Nodes and namespaces at the last look; other mappings when one of them changed."""
         self._chooses = not term.settings.enforce.everybody
         self._check = check = LastCheck(reading.snapshot, reading.gangs, term.settings)
-        self.leaves = check.leaves
+        self.leaves, self.may_go = check.leaves, check.may_go
         self.units = FlightUnits(
             term, reading, telling, keeper, check, advance=self._advance, replan=replan
         )
@@ -217,7 +217,7 @@ class Flights:
             await self._go_on(flight)
             return
         try:
-            others = others_made(flight.plan, self._snapshot())
+            others = others_of(flight.plan, self._snapshot())
             await self.keeper.write(flight, self._clocks.wall(), others)
         except ApiError as failed:
             if not flight.over:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from extender.gang.act.background import Background
 from extender.gang.act.book import Flight
 from extender.gang.act.leadership import Leadership
-from extender.gang.act.record import Record
+from extender.gang.act.record import Others, Record
 from extender.gang.act.records import Loaded, Records, Superseded
 from extender.gang.act.unit import EvictionUnit
 from extender.kube.api_errors import ApiError
@@ -55,14 +55,14 @@ class RecordKeeper:
         self._kept: dict[str, Kept] = {}
         """Plan id -> record."""
 
-    async def write(self, flight: Flight, made: float, others_made: float) -> None:
+    async def write(self, flight: Flight, made: float, others: Others) -> None:
         """Write the record of a new plan. Raises ApiError when it is not surely there."""
         record = Record(
             id=flight.id,
             epoch=self._epoch,
             plan=flight.plan,
             made=made,
-            others_made=others_made,
+            others=others,
             completes=flight.completes,
         )
         kept = self._kept[flight.id] = Kept(record=record, busy=True, over=flight.over)

@@ -13,7 +13,7 @@ from itertools import groupby
 
 from msgspec.structs import replace
 
-from extender.gang.act.record import Record
+from extender.gang.act.record import Others, Record
 from extender.gang.act.recorded_victims import RecordedVictims
 from extender.gang.act.unit import beside
 from extender.gang.plan.validity import Resolves, present, whole_again
@@ -29,22 +29,25 @@ def whole_units(record: Record) -> list[list[Victim]]:
     return [list(unit) for _, unit in groupby(whole, key=lambda v: v.unit)]
 
 
-def others_made(plan: Plan, snapshot: Snapshot) -> float:
-    """Return when the newest member of the plan's units was made that is no victim; 0: none is."""
+def others_of(plan: Plan, snapshot: Snapshot) -> Others:
+    """Return the members of the plan's units that are none of its victims."""
     named = {victim.uid for victim in plan.victims}
-    units = {victim.unit for victim in plan.victims if victim.unit}
-    members = (pod for unit in units for pod in snapshot.members.get(GangKey.read(unit), ()))
-    return max((pod.created for pod in members if pod.uid not in named), default=0.0)
+    units = sorted({victim.unit for victim in plan.victims if victim.unit})
+    members = [pod for unit in units for pod in snapshot.members.get(GangKey.read(unit), ())]
+    others = [pod for pod in members if pod.uid not in named]
+    return Others(
+        made=max((pod.created for pod in others), default=0.0),
+        bound=tuple(pod.uid for pod in others if pod.node),
+    )
 
 
 def with_late_members(record: Record, recorded: RecordedVictims, gangs: Resolves) -> Record:
     """Return the record with those members among its victims."""
-    before = min(recorded.created, record.others_made + 1.0)
     late = [
         victim
         for unit in whole_units(record)
         if recorded.begun(unit)
-        for victim in _late(unit, before, recorded.snapshot, gangs)
+        for victim in _late(unit, record, recorded, gangs)
     ]
     if not late:
         return record
@@ -55,15 +58,33 @@ def with_late_members(record: Record, recorded: RecordedVictims, gangs: Resolves
     return replace(record, plan=plan, finishing=owed)
 
 
-def _late(unit: list[Victim], before: float, snapshot: Snapshot, gangs: Resolves) -> list[Victim]:
-    gang = _gang_of(unit, snapshot, gangs)
-    known = {victim.uid for victim in unit}
+def _late(
+    unit: list[Victim], record: Record, recorded: RecordedVictims, gangs: Resolves
+) -> list[Victim]:
+    gang = _gang_of(unit, recorded.snapshot, gangs)
+    known = {victim.uid for victim in unit}.union(record.others.bound)
     if gang is None or whole_again(gang, known, len(unit)):
         return []
     others = [pod for pod in gang.bound if pod.uid not in known]
-    if any(not _older(pod, before) for pod in others):
+    if any(not _older(pod, record, recorded) for pod in others):
         return []
-    return [beside(unit[0], pod) for pod in others]
+    return _victims(unit, others, recorded)
+
+
+def late_if_touched(
+    unit: list[Victim], record: Record, recorded: RecordedVictims, gangs: Resolves
+) -> list[Victim]:
+    """Return who goes with an unharmed unit, should a request of the life before still arrive."""
+    gang = _gang_of(unit, recorded.snapshot, gangs)
+    known = {victim.uid for victim in unit}.union(record.others.bound)
+    others = () if gang is None else gang.bound
+    late = [pod for pod in others if pod.uid not in known and _older(pod, record, recorded)]
+    return _victims(unit, late, recorded)
+
+
+def _victims(unit: list[Victim], pods: list[Pod], recorded: RecordedVictims) -> list[Victim]:
+    """Return them as victims, but for whoever must stay."""
+    return [victim for pod in pods if recorded.may_go(victim := beside(unit[0], pod))]
 
 
 def _gang_of(unit: list[Victim], snapshot: Snapshot, gangs: Resolves) -> Gang | None:
@@ -73,6 +94,6 @@ def _gang_of(unit: list[Victim], snapshot: Snapshot, gangs: Resolves) -> Gang | 
     return gangs.resolve(key, snapshot) if key is not None and key in snapshot.members else None
 
 
-def _older(pod: Pod, before: float) -> bool:
+def _older(pod: Pod, record: Record, recorded: RecordedVictims) -> bool:
     """Whether it was there for sure: what was made within one second is in no order."""
-    return pod.created + 1.0 <= before
+    return pod.created + 1.0 <= min(recorded.created, record.others.made + 1.0)

@@ -26,6 +26,15 @@ MOST_BYTES = 256 * 1024 * 1024
 """What a record may unpack to; a forged one must not fill the memory."""
 
 
+class Others(Struct, frozen=True, kw_only=True):
+    """Members of a plan's victim units that are no victims, when the plan was recorded."""
+
+    made: float = 0.0
+    """When the newest of them was made, by the API server's clock; 0: there was none."""
+    bound: tuple[str, ...] = ()
+    """Uids of those that had a node: they stay where the unit goes."""
+
+
 class Record(Struct, frozen=True, kw_only=True):
     """The stored form of a plan. ``format`` changes when a reader could misunderstand it."""
 
@@ -37,9 +46,8 @@ class Record(Struct, frozen=True, kw_only=True):
     plan: Plan
     made: float
     """Wall clock of the replica that made it."""
-    others_made: float = 0.0
-    """When the newest member of its units that is no victim was made, by the API server's clock;
-    0: there was none, or a version before has not written it."""
+    others: Others = Others()
+    """Empty where a version before has not written them."""
     completes: bool = False
     """Members sit by a plan before, which it took the place of: it completes their start."""
     finishing: tuple[str, ...] | None = None

@@ -10,6 +10,7 @@ read from the cluster.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from extender.gang.act.book import Flight
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.flights import Flights
 from extender.gang.act.keeper import RecordKeeper
-from extender.gang.act.late_members import whole_units, with_late_members
+from extender.gang.act.late_members import late_if_touched, whole_units, with_late_members
 from extender.gang.act.record import Record
 from extender.gang.act.record_check import doubt, priority_of, without_strangers
 from extender.gang.act.recorded_victims import RecordedVictims
@@ -63,13 +64,18 @@ class Recovery:
                 self._keeper.keep_aside(record, why)
                 continue
             record = without_strangers(record, self._snapshot(), self._gangs)
-            created = loaded.created.get(record.id, 0.0)
-            victims = RecordedVictims(self._snapshot(), created, self._flights.leaves)
+            victims = self._victims_of(record, loaded.created.get(record.id, 0.0))
             record = with_late_members(record, victims, self._gangs)
             self._keeper.adopt(record)
             self._take_in(record, victims)
             taken_in += 1
         return taken_in
+
+    def _victims_of(self, record: Record, created: float) -> RecordedVictims:
+        snapshot = self._snapshot()
+        priority = priority_of(record, snapshot, self._gangs, signed=self._keeper.signed)
+        may_go = partial(self._flights.may_go, priority=priority)
+        return RecordedVictims(snapshot, created, self._flights.leaves, may_go)
 
     def _take_in(self, record: Record, victims: RecordedVictims) -> None:
         plan, flights, snapshot = record.plan, self._flights, victims.snapshot
@@ -141,7 +147,7 @@ class Recovery:
                 left = [v for v in left if v.uid in owed]
             going = [v.uid for v in left if victims.leaves(v)]
             if begun and len(going) < len(left):
-                if self._whole_again(unit, left, snapshot):
+                if self._whole_again(unit, left, record, snapshot):
                     continue
                 priority = priority_of(record, snapshot, self._gangs, signed=self._keeper.signed)
                 record = replace(record, plan=replace(record.plan, priority=priority))
@@ -156,15 +162,18 @@ class Recovery:
         for unit in whole_units(record):
             left = [v for v in unit if owed is None or v.uid in owed]
             if left and not victims.begun(unit):
-                self._flights.units.watch(record, left, len(unit))
+                late = late_if_touched(unit, record, victims, self._gangs)
+                self._flights.units.watch(record, left, len(unit), late)
 
-    def _whole_again(self, unit: list[Victim], left: list[Victim], snapshot: Snapshot) -> bool:
+    def _whole_again(
+        self, unit: list[Victim], left: list[Victim], record: Record, snapshot: Snapshot
+    ) -> bool:
         """Whether members that the record does not know have made the gang whole again."""
         pod = present(left[0], snapshot)
         key = None if pod is None else self._gangs.unit_key(pod)
         if key is None:
             return False
-        known = {victim.uid for victim in unit}
+        known = {victim.uid for victim in unit}.union(record.others.bound)
         return whole_again(self._gangs.resolve(key, snapshot), known, len(unit))
 
     def _close(
