@@ -8,7 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from extender.gang.act.evictor import Removal
+from extender.gang.act.unit import Fate
 from extender.model.plan import Victim
 from tests.gang.rig import Rig, full_cluster
 
@@ -44,3 +47,37 @@ async def test_a_pod_that_hangs_takes_one_place_however_many_plans_named_it(
     await rig.until(lambda: asked["other"] == 1, "others have their turn")
     assert asked["hangs"] == 1
     assert flights.evictions.takes("hangs")
+
+
+async def test_a_pod_whose_eviction_is_accepted_is_not_asked_for_again(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had to go by another plan's hand, so that the unit of one that was over still wanted it as
+    long as it was not seen going (seed 837679 with sparing)."""
+    flights = rig.coordinator.flights
+    asked: Counter[str] = Counter()
+    answer = asyncio.Event()
+
+    async def accepted(victim: Victim, *, asking: Callable[[], None], **named: Any) -> Removal:
+        asking()
+        asked[victim.uid] += 1
+        await answer.wait()
+        return Removal.ACCEPTED
+
+    monkeypatch.setattr(flights._evictor, "remove", accepted)
+    await full_cluster(rig)
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: len(rig.coordinator.book) == 1, "a plan is made")
+    plan = next(iter(rig.coordinator.book)).plan
+    monkeypatch.setattr(flights._check, "of_victim", lambda *args, **named: "")
+    monkeypatch.setattr(flights.units, "still_holds", lambda unit: True)
+    evictions = flights.evictions
+    for name in ("a", "b"):
+        evictions.begin(plan, name, [replace(victim("one"), unit="")], frozenset(), "")
+    await rig.until(lambda: asked["one"] == 1, "it is asked for")
+    answer.set()
+    await rig.until(lambda: evictions.accepted("one"), "it is accepted")
+    evictions.release("b")
+    await rig.rounds(4)
+    assert asked["one"] == 1
+    assert all(set(u.fates.values()) == {Fate.ACCEPTED} for u in evictions.unfinished())

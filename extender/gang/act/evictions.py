@@ -288,6 +288,11 @@ class Evictions:
 
         Not for one that had to go anyhow: the rest was told then, and who came since is not of it.
         """
+        for each in self._by_pod.get(uid, ()):
+            if each.fates[uid] is not Fate.ASKED:  # its own answer will tell
+                each.fates[uid] = Fate.ACCEPTED
+            if not each.fates.those(Fate.REFUSED):
+                each.error = ""
         if uid in unit.must_go:
             return
         at, victim = unit.went.pop(uid, (self._now(), unit.victims.get(uid)))
