@@ -55,3 +55,19 @@ async def test_a_pod_that_a_plan_without_victims_seats_elsewhere(*, nominate: bo
         assert rig.cached("p").nominated == ("n1" if nominate else "n0")
         rig.coordinator.flights.end(flight, Outcome.GAVE_UP, "not bound in time", penal=True)
         await rig.until(lambda: rig.cached("p").nominated == "", "it is taken back")
+
+
+async def test_a_member_whose_nomination_could_not_be_taken_back_keeps_its_gangs_own_room(
+    rig: Rig,
+) -> None:
+    """The other's list lacked that node, and somebody went beside it (seed 897415 with sparing)."""
+    await rig.nodes(1, first=2)
+    await rig.pod("low-0", cls="low", on="n0")
+    await rig.gang("high", 2, "high")
+    await rig.client.patch(f"{PODS}/high-0/status", {"status": {"nominatedNodeName": "n1"}})
+    await rig.until(lambda: rig.cached("high-0").nominated == "n1")
+    rig.coordinator.evidence._freed.clear()  # its nodes are not new
+    await rig.filter("high-1", "n2")
+    (flight,) = rig.coordinator.book
+    assert set(flight.seats.values()) == {"n1", "n2"}
+    assert not flight.plan.victims

@@ -20,6 +20,7 @@ from extender.gang.act.flights import Flights
 from extender.gang.act.planner_thread import Overran, PlannerThread
 from extender.gang.act.waiting import Version, Waiting
 from extender.gang.plan.candidates import Candidates
+from extender.gang.plan.lists import beside_nominations
 from extender.gang.plan.question import Masks
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import gangs_of, unchanged
@@ -125,7 +126,7 @@ class PlanningTurns:
                 return self._refuse(waits, version, verb, 0.0)
             began = self._clocks.monotonic()
             struck = self._struck(gang, snapshot, masks)
-            lists, held = self._evidence.not_older(offered, asked), self._book.holds()
+            lists, held = self._lists(gang, offered, asked), self._book.holds()
             free = self._free(candidates)
             answer = await self._search(gang, snapshot, struck, lists, candidates)
             seconds = self._clocks.monotonic() - began
@@ -144,7 +145,7 @@ class PlanningTurns:
                 )
             # Once: where something changes all the time the gang has its turn too.
             if not why and attempt == 0 and draft.victims:
-                longer = self._evidence.not_older(offered, asked) != lists
+                longer = self._lists(gang, offered, asked) != lists
                 longer = longer or not self._free(candidates) <= free
                 if longer or self._room_came(draft, snapshot, held):
                     continue
@@ -156,6 +157,11 @@ class PlanningTurns:
             message=f"the cluster changes faster than it is read: {why}",
         )
         return self._refuse(refusal, NEVER, verb, seconds)
+
+    def _lists(self, gang: Gang, offered: Masks | None, asked: float) -> Masks | None:
+        """Return what kube-scheduler offers, with what it may lack for no fault of the nodes."""
+        lists = self._evidence.not_older(offered, asked)
+        return beside_nominations(lists, gang.pending) if lists else lists
 
     def _struck(self, gang: Gang, snapshot: Snapshot, masks: Masks) -> dict[str, frozenset[str]]:
         struck = dict(masks)

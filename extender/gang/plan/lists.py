@@ -10,6 +10,11 @@ nodes makes a sample look complete; ``check`` tells of it.)
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from extender.gang.plan.question import Masks
+from extender.model.objects import Pod
+
 SMALLEST_SAMPLE = 100
 """Nodes that kube-scheduler looks for at least, whatever its configuration."""
 
@@ -22,3 +27,18 @@ def samples(nodes: int) -> bool:
 def complete(names: int, nodes: int) -> bool:
     """Whether a list of ``names``, out of ``nodes``, has every node that passes."""
     return names < SMALLEST_SAMPLE or not samples(nodes)
+
+
+def beside_nominations(lists: Masks, members: Iterable[Pod]) -> Masks:
+    """Return lists by member uid, with the nodes that other members are nominated to.
+
+    A plan before has written that, and may not have been able to take it back: kube-scheduler keeps
+    the room there, and the gang has it all the same.
+    """
+    nominated = [(pod.uid, pod.nominated) for pod in members if pod.nominated]
+    if not nominated:
+        return lists
+    return {
+        uid: names | {node for other, node in nominated if other != uid}
+        for uid, names in lists.items()
+    }
