@@ -142,3 +142,30 @@ async def test_room_that_comes_while_the_cheapest_node_is_searched_for(
     leave_after_searches(rig, monkeypatch, "leaving")
     assert not (await rig.preempt("p", n0=[*LOW], n2=["single"])).candidates
     assert [seat.node for each in rig.coordinator.book for seat in each.plan.seats] == ["n1"]
+
+
+async def test_room_comes_on_a_node_that_looked_free_and_was_not(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kube-scheduler knew of a pod there that the watch showed later (seed 853908 with sparing)."""
+    await rig.pod("top", cls="top", on="n1", cpu="4")
+    await rig.nodes(1, first=2)
+    await whole_gang_on_n0(rig, 1, cpu="1")
+    keeper: Any = rig.coordinator.flights.keeper
+    gate = Gate(keeper.write, after=False)
+    monkeypatch.setattr(keeper, "write", gate)
+    await rig.preempt("p", n0=[*LOW])
+    await rig.until(lambda: gate.reached, "its plan is being recorded")
+    (flight,) = rig.coordinator.book
+    assert {victim.name for victim in flight.plan.victims} == {*LOW}
+    await rig.pod("assumed", cls="top", on="n2", cpu="4")
+    await rig.until(lambda: rig.cache.pod_named("default", "assumed") is not None, "it shows")
+    await rig.remove("assumed")
+    await rig.pod("other", cls="top", on="n2", cpu="3")
+    await rig.until(lambda: rig.cache.pod_named("default", "assumed") is None, "it has gone")
+    await rig.until(lambda: rig.cache.pod_named("default", "other") is not None, "another came")
+    gate.opened.set()
+    await rig.until(lambda: flight.over, "there is room for it")
+    await rig.rounds()
+    assert {*LOW} <= await rig.names()
+    assert [seat.node for each in rig.coordinator.book for seat in each.plan.seats] == ["n2"]

@@ -161,7 +161,10 @@ class Comparison:
         holds += nominated_seats(gang, now, seated)
         seen = [*then, *nominated_seats(gang, before, seated)]
         waits = {victim.uid for victim in flight.plan.waits_for}
-        return room_came(flight.pods, flight.seats, before, now, seen, holds, waits)
+        named = flight.candidates
+        # A pod may have been on its way to another node, which kube-scheduler knew.
+        barred = frozenset() if named is None else now.nodes.keys() - named.nodes
+        return room_came(flight.pods, flight.seats, before, now, seen, holds, waits, barred)
 
     def gone_in_part(self, flight: Flight, unit: EvictionUnit) -> str:
         """Return why what is left of an untouched unit may stay, "" when nothing speaks for it.

@@ -29,6 +29,7 @@ def room_came(
     holds_before: Iterable[Hold],
     holds: Iterable[Hold],
     waits: AbstractSet[str] = frozenset(),
+    barred: AbstractSet[str] = frozenset(),
 ) -> str:
     """Return a node that takes more of these members now than before, beside the plan's own seats;
     "" for none.
@@ -36,7 +37,8 @@ def room_came(
     By what nodes and requests alone decide, without an eviction. Pods that the plan waits for
     (``waits``) count as gone, and those that terminate since; it had a reason not to wait for
     others, until they are gone. ``pods``: members by uid; ``seats``: uid -> node; ``holds_before``,
-    ``holds``: seats of other gangs then and now.
+    ``holds``: seats of other gangs then and now. ``barred``: nodes that kube-scheduler had no room
+    on then, whatever they look like.
     """
     held_before, held = _by_node(holds_before), _by_node(holds)
     if before is now and held_before == held:
@@ -69,8 +71,9 @@ def room_came(
         took = sat.get(name, []) + [hold.requests for hold in held_before.get(name, ())]
         for pod in kinds.values():
             takes = _members(pod, name, now, going, taken)
+            had = 0 if name in barred else _members(pod, name, before, waits, took)
             # Where seats are, that they have room without a victim is news enough.
-            if takes >= (0 if own else 1) and takes > _members(pod, name, before, waits, took):
+            if takes >= (0 if own else 1) and takes > had:
                 return name
     return ""
 
