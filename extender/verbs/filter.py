@@ -51,6 +51,7 @@ class Filter:
         nominated_only = _nominated_only(names, pod, told)
         context.evidence.accepts(pod, names)
         context.offers.settled(pod.uid)  # it is tried again, so it is on its way nowhere
+        context.notices.held_back.tried(pod)
         answer: Flight | Refusal | None = context.book.of_member(pod.uid)
         if answer is None:
             key = context.resolver.member_key(pod)

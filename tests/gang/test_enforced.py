@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from extender.gang.act import requeuing
 from extender.gang.act.last_check import KeptGangs, LastCheck
-from extender.gang.act.notifier import Notifier
+from extender.gang.act.notifier import WAKE_ANNOTATION, Notifier
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState
@@ -28,6 +28,7 @@ from extender.model.snapshot import Snapshot
 from extender.sandbox.faults import Fault
 from extender.wire.filter_json import FilterArgs
 from extender.wire.preempt_json import NodeVictims, PreemptArgs
+from tests.gang.limited import tried
 from tests.gang.rig import FAST, HIGH, PODS, Rig, half_evicted
 from tests.gang.world import evicted, group, node, plan_for, pod, snapshot
 
@@ -355,6 +356,20 @@ async def test_pod_that_is_not_chosen_may_not_preempt_into_a_seat(rig: Rig) -> N
     }
     answer = await rig.verbs.preempt(PreemptArgs(other, candidates))
     assert set(answer.candidates) == {"n2"}
+
+
+async def test_nobody_is_woken_on_a_guess_where_nothing_is_acted_for(rig: Rig) -> None:
+    """After a restart nobody knows whom a plan kept waiting (seed 700051 with enforcing, sparing)."""
+    await choose(rig, "a")
+    await other_team(rig, "theirs", cls="low")
+    await tried(rig, "theirs", "b")
+    await rig.pod("ours", cls="low", cpu="9")
+    await tried(rig, "ours")
+    await rig.restart()
+    await rig.until(lambda: WAKE_ANNOTATION in rig.cached("ours").annotations, "ours is woken")
+    theirs = rig.cache.pod_named("b", "theirs")
+    assert theirs is not None
+    assert WAKE_ANNOTATION not in theirs.annotations
 
 
 async def test_seats_are_held_against_those_who_are_not_chosen(rig: Rig) -> None:

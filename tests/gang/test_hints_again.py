@@ -71,6 +71,21 @@ async def test_who_was_held_back_is_woken_in_the_end(rig: Rig, failure: dict[str
     assert fault.hits == 2
 
 
+async def test_who_is_tried_again_meanwhile_need_not_be_woken(rig: Rig) -> None:
+    """It was written to for as long as that failed, whoever its namespace was chosen by since (seed
+    700191 with enforcing, flaky, sparing)."""
+    await single(rig)
+    failing = Fault(times=1000, method="PATCH", path="/pods/p", status=500)
+    rig.server.faults.plan(failing)
+    rig.coordinator.notices.held_back.note(rig.cached("p"))
+    rig.coordinator.notices.held_back.wake_all()
+    await rig.until(lambda: failing.hits > 1, "it is tried again and again")
+    held = rig.coordinator.notices.held_back
+    await rig.until(lambda: len(held._failed) > 0, "no patch of it is under way")
+    assert (await rig.filter("p", "n1")).node_names == ["n1"]
+    assert not len(held._failed)
+
+
 async def test_who_cannot_be_patched_for_good_is_given_up(rig: Rig) -> None:
     """A pod whose annotations are full was patched for as long as it waited, in vain."""
     await single(rig)

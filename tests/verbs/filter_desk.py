@@ -133,6 +133,7 @@ class Desk:
                 held_back=SimpleNamespace(
                     note=lambda pod, unit="": say("held back", *([unit] if unit else ())),
                     wake=lambda pods: say("wake"),
+                    tried=lambda pod: None,
                 )
             ),
             "offers": SimpleNamespace(

@@ -177,19 +177,26 @@ class Coordinator:
         self.readiness.recovered = True
         self.offers.begin()
         self._sweeper.begin()
-        self._take_in_held_back(woken=records > len(self.book) or not records)
+        self._take_in_held_back(records)
         await self._planning.thread.show(self._reading.snapshot)
 
-    def _take_in_held_back(self, *, woken: bool) -> None:
+    def _take_in_held_back(self, records: int) -> None:
         """Note whom plans of a life before may have kept waiting: nobody knows, so that is whoever
-        was tried. ``woken``: at once, for one of these plans is over, or none was recorded in time.
+        was tried. They are woken at once where one of these plans is over; so they are where there
+        is no record, for seats may have been held before one was written.
+
+        Nothing is written on such grounds for namespaces that are not acted for.
         """
         schedulers, held_back = self.admission.schedulers(), self.notices.held_back
-        for pod in self._reading.snapshot().pending.values():
+        snapshot = self._reading.snapshot()
+        for pod in snapshot.pending.values():
             waits = pod.tried and not pod.gated and not pod.deleting
-            if waits and pod.shape.scheduler in schedulers and not self.book.of_member(pod.uid):
+            waits = waits and pod.shape.scheduler in schedulers
+            if not waits or self.book.of_member(pod.uid):
+                continue
+            if self.admission.acts_for(pod.namespace, snapshot):
                 held_back.note(pod)
-        if woken:
+        if not records or records > len(self.book):
             held_back.wake_all()
 
     async def close(self) -> None:

@@ -65,6 +65,10 @@ class HeldBack:
         quorum that is being seated; or that waits until its ``unit`` has gone."""
         _put(self._kept, pod, _Held(pod, unit))
 
+    def tried(self, pod: Pod) -> None:
+        """kube-scheduler tries a pod again of itself: it need not be woken for what was before."""
+        self._failed.pop(pod.uid)
+
     def gone(self, pod: Pod) -> None:
         """Forget a pod that is bound or gone."""
         self._kept.pop(pod.uid)
