@@ -359,7 +359,7 @@ async def test_pod_that_is_not_chosen_may_not_preempt_into_a_seat(rig: Rig) -> N
 
 
 async def test_nobody_is_woken_on_a_guess_where_nothing_is_acted_for(rig: Rig) -> None:
-    """After a restart nobody knows whom a plan kept waiting (seed 700051 with enforcing, sparing)."""
+    """After a restart nobody knows whom a plan kept waiting (700051 with enforcing, sparing)."""
     await choose(rig, "a")
     await other_team(rig, "theirs", cls="low")
     await tried(rig, "theirs", "b")
