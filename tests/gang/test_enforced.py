@@ -365,7 +365,12 @@ async def test_nobody_is_woken_on_a_guess_where_nothing_is_acted_for(rig: Rig) -
     await tried(rig, "theirs", "b")
     await rig.pod("ours", cls="low", cpu="9")
     await tried(rig, "ours")
-    await rig.restart()
+    await rig.gang("high", 1, "high")
+    await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
+    await rig.until(lambda: all(flight.recorded for flight in rig.coordinator.book), "recorded")
+    await rig.kill()
+    await rig.remove("high-0")
+    await rig.start()
     await rig.until(lambda: WAKE_ANNOTATION in rig.cached("ours").annotations, "ours is woken")
     theirs = rig.cache.pod_named("b", "theirs")
     assert theirs is not None

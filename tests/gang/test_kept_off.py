@@ -5,8 +5,6 @@ kube-scheduler tries them of itself, but only after five minutes.
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from extender.gang.act.notifier import WAKE_ANNOTATION
@@ -167,30 +165,3 @@ async def test_who_was_kept_off_by_a_life_before(rig: Rig, *, dropped: bool) -> 
     await until_woken(rig, "p")
     await rig.rounds()
     assert WAKE_ANNOTATION not in rig.cached("elsewhere").annotations
-
-
-@pytest.mark.parametrize("recorded", [True, False])
-async def test_who_was_kept_off_by_a_plan_of_a_life_before_is_woken_without_its_record(
-    rig: Rig, *, recorded: bool
-) -> None:
-    """Its leader was killed while the record was being written: nobody noted who had waited."""
-    held = None if recorded else held_back(rig, "POST", "configmaps", times=1000)
-    await rig.gang("high", 2, "high")
-    planning = asyncio.create_task(rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP))
-    await rig.until(lambda: bool(rig.coordinator.book), "seats are held")
-    if held is None:
-        await rig.until(lambda: all(flight.recorded for flight in rig.coordinator.book), "recorded")
-    else:
-        await rig.until(lambda: held.hits > 0, "the record is being written")
-    await rig.pod("p", cls="low", cpu="3")
-    await tried(rig, "p")
-    assert not (await rig.filter("p", "n0", "n1")).node_names
-    await rig.kill()
-    await asyncio.gather(planning, return_exceptions=True)
-    rig.server.faults.clear()
-    for record in () if recorded else await rig.records():
-        name = record["metadata"]["name"]
-        await rig.client.delete(f"/api/v1/namespaces/kube-system/configmaps/{name}", grace=0)
-    await rig.remove("high-0")
-    await rig.start()
-    await until_woken(rig, "p")

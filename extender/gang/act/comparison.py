@@ -40,9 +40,13 @@ class Comparison:
         evictions: Evictions,
         offers: UnsettledOffers,
         longest: int,
+        freed_since: Callable[[float], frozenset[str]],
     ) -> None:
-        """``longest``: the grace period that an eviction grants at most."""
+        """``longest``: the grace period that an eviction grants at most. ``freed_since(asked)``:
+        nodes that may have room since a question, of a monotonic time.
+        """
         self._longest = longest
+        self._freed_since = freed_since
         self.spared: Callable[[], Mapping[str, SparedPod]] = lambda: EMPTY
         """Who is not evicted again yet."""
         self._book = book
@@ -161,10 +165,11 @@ class Comparison:
         holds += nominated_seats(gang, now, seated)
         seen = [*then, *nominated_seats(gang, before, seated)]
         waits = {victim.uid for victim in flight.plan.waits_for}
-        named = flight.candidates
-        # A pod may have been on its way to another node, which kube-scheduler knew.
-        barred = frozenset() if named is None else now.nodes.keys() - named.nodes
-        return room_came(flight.pods, flight.seats, before, now, seen, holds, waits, barred)
+        named, only, free = flight.candidates, None, frozenset[str]()
+        if named is not None:
+            # A pod may have been on its way to another node, which kube-scheduler knew.
+            only, free = named.nodes, self._freed_since(named.asked) | self._book.nodes()
+        return room_came(flight.pods, flight.seats, before, now, seen, holds, waits, only, free)
 
     def gone_in_part(self, flight: Flight, unit: EvictionUnit) -> str:
         """Return why what is left of an untouched unit may stay, "" when nothing speaks for it.

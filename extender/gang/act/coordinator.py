@@ -177,13 +177,13 @@ class Coordinator:
         self.readiness.recovered = True
         self.offers.begin()
         self._sweeper.begin()
-        self._take_in_held_back(records)
+        if records:
+            self._take_in_held_back(woken=records > len(self.book))
         await self._planning.thread.show(self._reading.snapshot)
 
-    def _take_in_held_back(self, records: int) -> None:
+    def _take_in_held_back(self, *, woken: bool) -> None:
         """Note whom plans of a life before may have kept waiting: nobody knows, so that is whoever
-        was tried. They are woken at once where one of these plans is over; so they are where there
-        is no record, for seats may have been held before one was written.
+        was tried. ``woken``: at once, for one of these plans is over.
 
         Nothing is written on such grounds for namespaces that are not acted for.
         """
@@ -196,7 +196,7 @@ class Coordinator:
                 continue
             if self.admission.acts_for(pod.namespace, snapshot):
                 held_back.note(pod)
-        if not records or records > len(self.book):
+        if woken:
             held_back.wake_all()
 
     async def close(self) -> None:

@@ -240,6 +240,8 @@ class Driver:
             unit.fates[victim.uid] = Fate.ACCEPTED
         self._refusals.forget(victim.uid)
         self._touch(unit, victim.uid)
+        if unit.error and not unit.fates.those(Fate.REFUSED):
+            unit.error = ""
         self._listener.eviction_sent(unit, victim)
 
     def _refuse(self, unit: EvictionUnit, victim: Victim, why: str, error: ApiError | None) -> None:

@@ -291,7 +291,7 @@ class Evictions:
         for each in self._by_pod.get(uid, ()):
             if each.fates[uid] is not Fate.ASKED:  # its own answer will tell
                 each.fates[uid] = Fate.ACCEPTED
-            if not each.fates.those(Fate.REFUSED):
+            if len(each.fates.those(Fate.ACCEPTED)) == len(each.fates):
                 each.error = ""
         if uid in unit.must_go:
             return
@@ -344,7 +344,8 @@ class Evictions:
         if refused and self._listener.completing(unit):
             return True  # it would go from under those who are seated beside it
         same = self._by_name[unit.name]
-        known = {uid for each in same for uid in (*each.victims, *each.beside)}
+        known = {uid for each in same for uid in each.victims}
+        known |= frozenset.intersection(*(each.beside for each in same))
         size = max(each.size for each in same)
         if any(each.fates.those(fate) for each in same for fate in (Fate.ASKED, Fate.ACCEPTED)):
             return False

@@ -77,6 +77,7 @@ class FlightUnits:
             self.evictions,
             reading.offers,
             term.settings.eviction.longest_grace_seconds,
+            reading.evidence.freed_since,
         )
         self.taken: Callable[[Iterable[Pod]], None] = lambda pods: None
         """Told of pods that are about to be evicted ..."""

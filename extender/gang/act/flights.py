@@ -87,7 +87,7 @@ class Flights:
         """Nodes and namespaces at the last look; other mappings when one of them changed."""
         self._chooses = not term.settings.enforce.everybody
         self._check = check = LastCheck(reading.snapshot, reading.gangs, term.settings)
-        self.leaves, self.may_go = check.leaves, check.may_go
+        self.leaves = check.leaves
         self.units = FlightUnits(
             term, reading, telling, keeper, check, advance=self._advance, replan=replan
         )

@@ -90,10 +90,6 @@ class LastCheck:
             victim, priority, snapshot, self._gangs, self._protections, alone=alone
         )
 
-    def may_go(self, victim: Victim, priority: int) -> bool:
-        """Whether the pod may go with others of its unit, some of which have gone by our hand."""
-        return not self.of_victim(victim, priority, alone=True)
-
     def budgeted(self, victims: Iterable[Victim], priority: int) -> frozenset[str]:
         """Return the uids of victims to evict through the Eviction API: a budget speaks for them
         and counts against this priority."""

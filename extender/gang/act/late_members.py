@@ -68,7 +68,7 @@ def _late(
     others = [pod for pod in gang.bound if pod.uid not in known]
     if any(not _older(pod, record, recorded) for pod in others):
         return []
-    return _victims(unit, others, recorded)
+    return [beside(unit[0], pod) for pod in others]
 
 
 def late_if_touched(
@@ -79,12 +79,7 @@ def late_if_touched(
     known = {victim.uid for victim in unit}.union(record.others.bound)
     others = () if gang is None else gang.bound
     late = [pod for pod in others if pod.uid not in known and _older(pod, record, recorded)]
-    return _victims(unit, late, recorded)
-
-
-def _victims(unit: list[Victim], pods: list[Pod], recorded: RecordedVictims) -> list[Victim]:
-    """Return them as victims, but for whoever must stay."""
-    return [victim for pod in pods if recorded.may_go(victim := beside(unit[0], pod))]
+    return [beside(unit[0], pod) for pod in late]
 
 
 def _gang_of(unit: list[Victim], snapshot: Snapshot, gangs: Resolves) -> Gang | None:

@@ -2,8 +2,7 @@
 
 Whoever was offered the node before the unit went in part was on its way then: it goes as well, or
 it would run alone. As long as it is in doubt whether a request of ours will take a pod of the unit
-it is remembered who came. Whoever must stay (promise 4) is none of the unit, as it would have been
-none when the plan was made; nor is anybody where those who came are a quorum by themselves.
+it is remembered who came. They stay where they are a quorum by themselves.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Newcomers:
             return None
         victim = beside(other, pod)
         if (unit.touched or not unit.victims) and offered <= unit.touched_at:
-            return victim if self._check.may_go(victim, unit.priority) else None
+            return victim
         if not unit.touched and unit.in_doubt(self._now()):
             unit.came.append((offered, victim))
         return None
@@ -48,12 +47,11 @@ class Newcomers:
         found = [
             victim
             for offered, victim in unit.came
-            if offered <= at
-            and victim.uid not in unit.victims
-            and self._check.there(victim)
-            and self._check.may_go(victim, unit.priority)
+            if offered <= at and victim.uid not in unit.victims and self._check.there(victim)
         ]
         unit.came.clear()
+        if not self._listener.recorded(unit):
+            return []  # its plan is over, and all of it was gone: nothing was owed
         if found and self._check.enough_beside(found[0], unit.victims.keys(), unit.size):
             return []
         return found

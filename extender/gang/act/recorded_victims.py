@@ -14,20 +14,14 @@ class RecordedVictims:
     """Those of one record, on one snapshot.
 
     ``created``: when the record was made, in whole seconds of the API server's clock; 0: unknown.
-    ``leaves``: whether a pod's end is near, at a wall time; ``may_go``: whether one may be evicted
-    for the record's plan, the rest of its unit having gone.
+    ``leaves``: whether a pod's end is near, at a wall time.
     """
 
     def __init__(
-        self,
-        snapshot: Snapshot,
-        created: float,
-        leaves: Callable[[Pod, float], bool],
-        may_go: Callable[[Victim], bool],
+        self, snapshot: Snapshot, created: float, leaves: Callable[[Pod, float], bool]
     ) -> None:
         self.snapshot = snapshot
         self.created = created
-        self.may_go = may_go
         self._leaves = leaves
 
     def leaves(self, victim: Victim) -> bool:

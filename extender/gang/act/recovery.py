@@ -10,7 +10,6 @@ read from the cluster.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import structlog
 from msgspec.structs import replace
@@ -64,18 +63,13 @@ class Recovery:
                 self._keeper.keep_aside(record, why)
                 continue
             record = without_strangers(record, self._snapshot(), self._gangs)
-            victims = self._victims_of(record, loaded.created.get(record.id, 0.0))
+            created = loaded.created.get(record.id, 0.0)
+            victims = RecordedVictims(self._snapshot(), created, self._flights.leaves)
             record = with_late_members(record, victims, self._gangs)
             self._keeper.adopt(record)
             self._take_in(record, victims)
             taken_in += 1
         return taken_in
-
-    def _victims_of(self, record: Record, created: float) -> RecordedVictims:
-        snapshot = self._snapshot()
-        priority = priority_of(record, snapshot, self._gangs, signed=self._keeper.signed)
-        may_go = partial(self._flights.may_go, priority=priority)
-        return RecordedVictims(snapshot, created, self._flights.leaves, may_go)
 
     def _take_in(self, record: Record, victims: RecordedVictims) -> None:
         plan, flights, snapshot = record.plan, self._flights, victims.snapshot

@@ -29,7 +29,8 @@ def room_came(
     holds_before: Iterable[Hold],
     holds: Iterable[Hold],
     waits: AbstractSet[str] = frozenset(),
-    barred: AbstractSet[str] = frozenset(),
+    candidates: AbstractSet[str] | None = None,
+    free: AbstractSet[str] = frozenset(),
 ) -> str:
     """Return a node that takes more of these members now than before, beside the plan's own seats;
     "" for none.
@@ -37,8 +38,9 @@ def room_came(
     By what nodes and requests alone decide, without an eviction. Pods that the plan waits for
     (``waits``) count as gone, and those that terminate since; it had a reason not to wait for
     others, until they are gone. ``pods``: members by uid; ``seats``: uid -> node; ``holds_before``,
-    ``holds``: seats of other gangs then and now. ``barred``: nodes that kube-scheduler had no room
-    on then, whatever they look like.
+    ``holds``: seats of other gangs then and now. ``candidates``: the only
+    nodes that kube-scheduler named for a pod of no gang. Others had no room then, whatever they
+    looked like, and are of use only where they have come ``free`` since.
     """
     held_before, held = _by_node(holds_before), _by_node(holds)
     if before is now and held_before == held:
@@ -54,6 +56,8 @@ def room_came(
     names = sorted(changed & now.nodes.keys())
     if resized:  # any node may take more of them; of these one has room that is new
         names += sorted(now.nodes.keys() - changed)
+    if candidates is not None:
+        names = [name for name in names if name in candidates or name in free]
     del names[MOST_NODES:]
     kinds = {(pod.shape, pod.requests): pod for pod in pods.values()}
     sits: defaultdict[str, list[Requests]] = defaultdict(list)
@@ -71,7 +75,9 @@ def room_came(
         took = sat.get(name, []) + [hold.requests for hold in held_before.get(name, ())]
         for pod in kinds.values():
             takes = _members(pod, name, now, going, taken)
-            had = 0 if name in barred else _members(pod, name, before, waits, took)
+            had = _members(pod, name, before, waits, took)
+            if candidates is not None and name not in candidates:
+                had = 0
             # Where seats are, that they have room without a victim is news enough.
             if takes >= (0 if own else 1) and takes > had:
                 return name
