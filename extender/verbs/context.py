@@ -142,7 +142,9 @@ class Context(Struct, frozen=True):
 
     def kept_off(self, pod: Pod) -> str:
         """Return the unit that keeps the pod off all nodes, "" for none; it is woken once that goes
-        no more, or has gone."""
+        no more, or has gone. None does where nobody of its namespace may be evicted."""
+        if not self.enforcement.may_evict(pod.namespace, self.cluster.snapshot()):
+            return ""
         unit = self.goes_with(pod)
         if unit:
             self.notices.held_back.note(pod, unit)

@@ -42,7 +42,7 @@ class EnforcingChecks:
         self._since: float | None = None
         """Since when it knows that it is not to act."""
         self._kept: set[str] = set()
-        """Names of pods that an answer has kept off nodes since they were woken last."""
+        """Names of pods that the last answer has kept off nodes: a wake-up may have failed."""
 
     @property
     def observing(self) -> bool:
@@ -74,13 +74,12 @@ class EnforcingChecks:
         seat = any(each.name == pod for flight in flights for each in flight.pods.values())
         if seat or len(answer) < len(nodes):
             self._kept.add(pod)
+        else:
+            self._kept.discard(pod)
 
     def sent(self, request: Request) -> None:
         """Check a request that writes."""
-        waiting = False
-        if _wakes(request):
-            waiting = request.pod_name in self._kept
-            self._kept.discard(request.pod_name)
+        waiting = _wakes(request) and request.pod_name in self._kept
         if self.observing:
             self._broken("wrote", f"{request.method} {request.path} is sent in observe mode")
         elif self.acts:

@@ -146,7 +146,9 @@ class Desk:
                 resolve=lambda key, state: self._gang(),
             ),
             "enforcement": SimpleNamespace(
-                everybody=False, acts_for=lambda namespace, state: self.acts
+                everybody=False,
+                acts_for=lambda namespace, state: self.acts,
+                may_evict=lambda namespace, state: True,
             ),
             "spare": SimpleNamespace(
                 why_not=lambda pod, name: f"{name} is full" if name in self.full else None,

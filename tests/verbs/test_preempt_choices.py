@@ -297,6 +297,16 @@ class TestWaitingGang:
         desk.going.add(str(gang_key("low")))
         assert self.asked(desk) is runs, "who comes to it now would have to go with it"
 
+    def test_nobody_waits_for_a_unit_that_may_not_be_evicted(self) -> None:
+        """Its namespace had been chosen when a part of it went (710278 with enforcing, sparing)."""
+        desk = Desk()
+        self.gang(desk, starts_whole=True)
+        desk.going.add(str(gang_key("low")))
+        context = desk.preempt._context
+        assert context.kept_off(pod("m", group="low")) == str(gang_key("low"))
+        desk.evictable = False
+        assert not context.kept_off(pod("m", group="low"))
+
     def test_what_goes_of_it_is_looked_for_only_where_a_member_does(self) -> None:
         desk = Desk()
         looked: list[str] = []
