@@ -5,15 +5,18 @@ from __future__ import annotations
 import pytest
 
 from extender.gang.act.book import Flight
+from extender.gang.plan.new_room import room_came
 from extender.gang.tell.decisions import Outcome, Verb
+from extender.model.plan import Hold
 from tests.gang.rig import LOW, Rig, held_back, let_go, refuse
+from tests.gang.world import gang_key, node, pod, snapshot
 
 
 async def gang(rig: Rig, name: str, cpu: str, cls: str, *, on: tuple[str, ...] = ()) -> None:
     """Two pods of a PodGroup that goes whole."""
     await rig.group(name, 2, cls)
-    for i, node in enumerate(on or ("", "")):
-        await rig.pod(f"{name}-{i}", cls=cls, group=name, cpu=cpu, on=node)
+    for i, place in enumerate(on or ("", "")):
+        await rig.pod(f"{name}-{i}", cls=cls, group=name, cpu=cpu, on=place)
     await rig.until(lambda: rig.cache.pod_named("default", f"{name}-1") is not None, name)
 
 
@@ -78,3 +81,19 @@ async def test_what_one_gives_back_beyond_its_seats_is_not_counted_on(rig: Rig, 
     await rig.until(lambda: rig.cache.pod_named("default", "late") is not None, "late")
     assert "n0 has no room" in rig.coordinator.flights.problem(first)
     let_go(held)
+
+
+def test_room_for_one_of_two_members_is_news_where_both_have_their_seats() -> None:
+    """The other has room elsewhere, where nothing has changed (seed 985133 with sparing)."""
+    waiting = [pod("a", cpu=1), pod("b", cpu=1)]
+    full = [pod("low-0", on="n0", cpu=3), pod("low-1", on="n1", cpu=3)]
+    state = snapshot([node("n0"), node("n1")], [*full, *waiting])
+    members = {each.uid: each for each in waiting}
+    seats = dict.fromkeys(members, "n0")
+    other = pod("other", cpu=2)
+    beside = Hold(
+        gang=gang_key("other"), priority=1, uid=other.uid, node="n0", requests=other.requests
+    )
+    assert room_came(members, seats, state, state, [beside], []) == "n0"
+    assert not room_came(members, seats, state, state, [], [beside])
+    assert not room_came(members, seats, state, state, [beside], [beside])

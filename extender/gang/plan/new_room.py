@@ -32,8 +32,8 @@ def room_came(
     candidates: AbstractSet[str] | None = None,
     free: AbstractSet[str] = frozenset(),
 ) -> str:
-    """Return a node that takes more of these members now than before, beside the plan's own seats;
-    "" for none.
+    """Return a node that takes more of these members now than before, beside the plan's own seats
+    or in their place; "" for none.
 
     By what nodes and requests alone decide, without an eviction. Pods that the plan waits for
     (``waits``) count as gone, and those that terminate since; it had a reason not to wait for
@@ -60,27 +60,23 @@ def room_came(
         names = [name for name in names if name in candidates or name in free]
     del names[MOST_NODES:]
     kinds = {(pod.shape, pod.requests): pod for pod in pods.values()}
-    sits: defaultdict[str, list[Requests]] = defaultdict(list)
-    sat: defaultdict[str, list[Requests]] = defaultdict(list)
-    for uid, node in seats.items():
-        if uid in pods:
-            sits[node].append(now.pending.get(uid, pods[uid]).requests)
-            sat[node].append(before.pending.get(uid, pods[uid]).requests)
+    sits, sat = _sizes(seats, pods, now), _sizes(seats, pods, before)
     for name in names:
         old, new = before.bound.get(name, ()), now.bound.get(name, ())
         there = {pod.uid for pod in old if pod.deleting}
         going = {pod.uid for pod in new if pod.deleting} - there | waits
-        own = sits.get(name, [])
-        taken = own + [hold.requests for hold in held.get(name, ())]
-        took = sat.get(name, []) + [hold.requests for hold in held_before.get(name, ())]
+        own, others = sits.get(name, []), [hold.requests for hold in held.get(name, ())]
+        owned, had = sat.get(name, []), [hold.requests for hold in held_before.get(name, ())]
+        named = candidates is None or name in candidates
+        # Where seats are, that they have room without a victim is news enough; so is room for some
+        # of them, for others may be elsewhere.
+        ways = [(own, owned, 0), ([], [], 1)] if own else [([], [], 1)]
         for pod in kinds.values():
-            takes = _members(pod, name, now, going, taken)
-            had = _members(pod, name, before, waits, took)
-            if candidates is not None and name not in candidates:
-                had = 0
-            # Where seats are, that they have room without a victim is news enough.
-            if takes >= (0 if own else 1) and takes > had:
-                return name
+            for kept, before_kept, least in ways:
+                takes = _members(pod, name, now, going, kept + others)
+                took = _members(pod, name, before, waits, before_kept + had) if named else 0
+                if takes >= least and takes > took:
+                    return name
     return ""
 
 
@@ -101,6 +97,17 @@ def _members(
     wants = snapshot.pending.get(member.uid, member).requests
     rooms = (free.get(resource, 0) // amount for resource, amount in wants if amount)
     return min(rooms, default=len(snapshot.pending))
+
+
+def _sizes(
+    seats: Mapping[str, str], pods: Mapping[str, Pod], snapshot: Snapshot
+) -> dict[str, list[Requests]]:
+    """Return, per node, what the members with seats there ask for."""
+    found: defaultdict[str, list[Requests]] = defaultdict(list)
+    for uid, node in seats.items():
+        if uid in pods:
+            found[node].append(snapshot.pending.get(uid, pods[uid]).requests)
+    return dict(found)
 
 
 def _by_node(holds: Iterable[Hold]) -> dict[str, list[Hold]]:
