@@ -91,6 +91,8 @@ class Filter:
                 names, f"{flight.key}: its quorum is being seated, this member has no seat yet"
             )
         asking, alone = self._context.asking, _nominated_only(names, pod, told)
+        if flight.candidates is not None:
+            flight.candidates = flight.candidates.offered(names)
         if flight.state is not FlightState.OPEN:
             asking.turned_away(flight, pod, alone=alone)
             return hold_back(names, f"{flight.key}: seat on {seat}, {_waits_for(flight)}")

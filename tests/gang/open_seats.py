@@ -12,6 +12,7 @@ from extender.gang.act.book import Book, Flight
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.refused_seats import RefusedSeats
 from extender.gang.act.requeuing import Requeuing
+from extender.gang.plan.question import Masks
 from extender.gang.tell.flight_state import FlightState
 from extender.model.gang import Gang
 from tests.gang.world import bare_plan, gang_key, pod
@@ -24,6 +25,8 @@ class Seats:
         self.now = 100.0
         self.called: list[str] = []
         self.changed: list[str] = []
+        self.masked: dict[str, frozenset[str]] = {}
+        """What the last change leaves out whatever comes."""
         self.ends: list[Callable[[], None]] = []
         """What is to be done when a put-off ends."""
         self.one, self.other = pod("one"), pod("other")
@@ -48,7 +51,7 @@ class Seats:
             lambda: self.now,
             self.evidence,
             cast(Requeuing, calls),
-            lambda flight, why, masks: self.changed.append(why),
+            self._change,
             lambda flight, pod: None,
         )
 
@@ -59,6 +62,10 @@ class Seats:
     def misses(self, *others: str) -> None:
         """The other is not offered its seat: a list has only ``others``; none: it is to preempt."""
         self.refused.seat_not_offered(self.flight, self.other, frozenset(others))
+
+    def _change(self, flight: Flight, why: str, masks: Masks) -> None:
+        self.changed.append(why)
+        self.masked = dict(masks)
 
     def waits_on(self, node: str, priority: int, gang: str = "another") -> None:
         """Another gang has a seat there, and waits for a pod to go from it."""

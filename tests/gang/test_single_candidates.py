@@ -169,3 +169,33 @@ async def test_room_comes_on_a_node_that_looked_free_and_was_not(
     await rig.rounds()
     assert {*LOW} <= await rig.names()
     assert [seat.node for each in rig.coordinator.book for seat in each.plan.seats] == ["n2"]
+
+
+async def test_a_node_that_is_offered_since_is_used_where_its_plan_is_changed(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seats of another gang were there when it asked, so it was no candidate (seed 864332)."""
+    await rig.pod("top", cls="top", on="n1", cpu="1")
+    await whole_gang_on_n0(rig, 1, cpu="4", cls="top")
+    await rig.nodes(1, first=2)
+    await rig.group("first", 1, "high")
+    await rig.pod("first-0", cls="high", group="first", cpu="4")
+    await rig.until(lambda: rig.cache.pod_named("default", "first-0") is not None)
+    await rig.coordinator.ensure(rig.resolver_key("first-0"), Verb.LOOP)
+    await rig.until(lambda: all(each.recorded for each in rig.coordinator.book), "seats are held")
+    keeper: Any = rig.coordinator.flights.keeper
+    gate = Gate(keeper.write, after=False)
+    monkeypatch.setattr(keeper, "write", gate)
+    rig.coordinator.evidence._freed.clear()
+    await rig.preempt("p", n0=[*LOW])
+    await rig.until(lambda: gate.reached, "its plan is being recorded")
+    (flight,) = [each for each in rig.coordinator.book if each.plan.victims]
+    assert not (await rig.filter("p", "n2")).node_names
+    for name in LOW:
+        await rig.client.patch(f"{PODS}/{name}", PROTECTED)
+    await rig.until(lambda: all(rig.cached(name).annotations for name in LOW), "both stay")
+    gate.opened.set()
+    await rig.until(lambda: flight.over, "the plan does not hold any more")
+    await rig.rounds()
+    seats = [(seat.name, seat.node) for each in rig.coordinator.book for seat in each.plan.seats]
+    assert seats == [("p", "n2")]

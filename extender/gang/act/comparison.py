@@ -14,6 +14,7 @@ from extender.gang.act.expectations import shown_in
 from extender.gang.act.last_check import KeptGangs, LastCheck
 from extender.gang.act.offers import UnsettledOffers
 from extender.gang.act.unit import EvictionUnit
+from extender.gang.plan.candidates import NOBODY
 from extender.gang.plan.net_seats import net_seats
 from extender.gang.plan.new_room import room_came
 from extender.gang.plan.nominated import nominated_seats
@@ -165,10 +166,11 @@ class Comparison:
         holds += nominated_seats(gang, now, seated)
         seen = [*then, *nominated_seats(gang, before, seated)]
         waits = {victim.uid for victim in flight.plan.waits_for}
-        named, only, free = flight.candidates, None, frozenset[str]()
+        named, only, free = flight.candidates, None, NOBODY
         if named is not None:
             # A pod may have been on its way to another node, which kube-scheduler knew.
-            only, free = named.nodes, self._freed_since(named.asked) | self._book.nodes()
+            only = named.nodes
+            free = self._freed_since(named.asked) | self._book.nodes() | named.since
         return room_came(flight.pods, flight.seats, before, now, seen, holds, waits, only, free)
 
     def gone_in_part(self, flight: Flight, unit: EvictionUnit) -> str:

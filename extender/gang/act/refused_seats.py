@@ -250,7 +250,9 @@ class RefusedSeats:
         flight.tries.clear()
         self._book.not_coming(flight, [pod.uid])
         alike = [uid for uid, twin in flight.pods.items() if uid == pod.uid or _alike(twin, pod)]
-        self._change(flight, why, dict.fromkeys(alike, frozenset({node})))
+        # The search may come later than the other plan ends, and it is left out until then anyhow.
+        masked = [] if for_now else alike
+        self._change(flight, why, dict.fromkeys(masked, frozenset({node})))
 
 
 def _alike(one: Pod, other: Pod) -> bool:
