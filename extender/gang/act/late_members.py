@@ -3,7 +3,8 @@
 While the process lives they go with the rest (``Evictions.joined``). A life after that finds them
 in the cluster: a member that was made before the plan was recorded, and has a node, was there when
 the unit went. Not where its gang runs, nor where one that was made since has a node: it is of its
-gang's next life then. When both were made is told by the API server's clock, never by ours. A
+gang's next life then. Nor where it had a node beside the unit when that was recorded: it is
+shielded, and no part of it. When both were made is told by the API server's clock, never by ours. A
 record that is gone is written anew, so it says besides when the newest of those members was made.
 """
 
