@@ -15,9 +15,9 @@ from typing import Any
 from extender.gang.act.dispatch import Dispatch
 from extender.gang.act.driver import WATCH_SECONDS, Driver
 from extender.gang.act.evictor import Evictor
+from extender.gang.act.joiners import Joiners
 from extender.gang.act.last_check import LastCheck
 from extender.gang.act.leadership import Leadership
-from extender.gang.act.newcomers import Newcomers
 from extender.gang.act.refusals import Refusals
 from extender.gang.act.touched_units import TouchedUnits
 from extender.gang.act.unit import EvictionListener, EvictionUnit, Fate, Fates
@@ -53,7 +53,7 @@ class Evictions:
         self._stay: dict[str, float] = {}
         """Uid of a pod whose eviction was accepted -> since when it is shown to stay."""
         self._touched_units = TouchedUnits()
-        self._newcomers = Newcomers(check, listener, monotonic)
+        self._joiners = Joiners(check, listener, monotonic)
         self.refusals = Refusals(monotonic)
         self._driver = Driver(
             evictor,
@@ -303,7 +303,7 @@ class Evictions:
             if not each.touched:
                 each.touched_at = at
             each.must_go.update(each.victims, (uid,))
-            for late in self._newcomers.late(each, at):
+            for late in self._joiners.late(each, at):
                 self._join(each, late)
             self._dispatch.hurry(each)
 
@@ -316,7 +316,7 @@ class Evictions:
         units = [unit for unit in self._by_name.get(name, ()) if unit.victims]
         found = [(unit, next(iter(unit.victims.values()))) for unit in units]
         for unit, other in found or self._touched_units.last(name):
-            victim = self._newcomers.joins(unit, other, pod, offered)
+            victim = self._joiners.joins(unit, other, pod, offered)
             if victim is not None:
                 self._join(unit, victim)
                 self._dispatch.hurry(unit)

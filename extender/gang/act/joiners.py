@@ -15,7 +15,7 @@ from extender.model.objects import Pod
 from extender.model.plan import Victim
 
 
-class Newcomers:
+class Joiners:
     """``listener`` tells whether there is a record of a unit's plan: else nobody joins it."""
 
     def __init__(
