@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -52,7 +53,7 @@ async def lost(
 
     async def arrives() -> None:
         path, named = requests[-1]  # an earlier one may be of an older version of the pod
-        await delete(path, **named)
+        await rig.client.delete(path, **named)
         await rig.until(lambda: goes(rig, "low-0"), "it goes by our hand")
         rig.server.faults.clear()
         await rig.until(lambda: goes(rig, "low-1"), "so does the rest")
@@ -119,3 +120,19 @@ async def test_a_quorum_that_was_let_in_meanwhile_stays(
     await rig.rounds()
     assert not goes(rig, "low-2")
     assert not goes(rig, "low-3")
+
+
+async def test_who_came_goes_with_the_rest_after_a_restart(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who had come meanwhile was known to the process alone."""
+    await with_a_late_member(rig)
+    await asyncio.sleep(2.1)  # it was made before the record for sure, by whole seconds
+    arrives = await lost(rig, monkeypatch)
+    await the_plan_ends(rig)
+    await late_member_sits(rig)
+    await rig.rounds(2)
+    assert [victim.name for _, victim in unit_of(rig).came] == ["low-late"]
+    assert await rig.records(), "it says what is owed"
+    await rig.restart()
+    await arrives()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from extender.gang.act.evictor import Removal
 from extender.gang.act.unit import Fate
-from extender.model.plan import Victim
+from extender.model.plan import Plan, Victim
 from tests.gang.rig import Rig, full_cluster
 
 
@@ -20,6 +20,21 @@ def victim(name: str) -> Victim:
     return Victim(
         uid=name, namespace="ns", name=name, node="n", priority=1, grace=0, unit="pod-group:ns/low"
     )
+
+
+async def some_plan(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, remove: Callable[..., Awaitable[Removal | None]]
+) -> Plan:
+    """A plan whose victims may go whatever they are; ``remove`` sends what evicts one."""
+    flights = rig.coordinator.flights
+    monkeypatch.setattr(flights._evictor, "remove", remove)
+    await full_cluster(rig)
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: len(rig.coordinator.book) == 1, "a plan is made")
+    plan = next(iter(rig.coordinator.book)).plan
+    monkeypatch.setattr(flights._check, "of_victim", lambda *args, **named: "")
+    monkeypatch.setattr(flights.units, "still_holds", lambda unit: True)
+    return plan
 
 
 async def test_a_pod_that_hangs_takes_one_place_however_many_plans_named_it(
@@ -34,13 +49,7 @@ async def test_a_pod_that_hangs_takes_one_place_however_many_plans_named_it(
         asked[victim.uid] += 1
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(flights._evictor, "remove", unanswered)
-    await full_cluster(rig)
-    await rig.preempt("high-0", n0=["low-0"])
-    await rig.until(lambda: len(rig.coordinator.book) == 1, "a plan is made")
-    plan = next(iter(rig.coordinator.book)).plan
-    monkeypatch.setattr(flights._check, "of_victim", lambda *args, **named: "")
-    monkeypatch.setattr(flights.units, "still_holds", lambda unit: True)
+    plan = await some_plan(rig, monkeypatch, unanswered)
     for name in ("a", "b", "c"):
         flights.evictions.begin(plan, name, [victim("hangs")], frozenset(), "")
     flights.evictions.begin(plan, "d", [victim("other")], frozenset(), "")
@@ -54,7 +63,7 @@ async def test_a_pod_whose_eviction_is_accepted_is_not_asked_for_again(
 ) -> None:
     """It had to go by another plan's hand, so that the unit of one that was over still wanted it as
     long as it was not seen going (seed 837679 with sparing)."""
-    flights = rig.coordinator.flights
+    evictions = rig.coordinator.flights.evictions
     asked: Counter[str] = Counter()
     answer = asyncio.Event()
 
@@ -64,14 +73,7 @@ async def test_a_pod_whose_eviction_is_accepted_is_not_asked_for_again(
         await answer.wait()
         return Removal.ACCEPTED
 
-    monkeypatch.setattr(flights._evictor, "remove", accepted)
-    await full_cluster(rig)
-    await rig.preempt("high-0", n0=["low-0"])
-    await rig.until(lambda: len(rig.coordinator.book) == 1, "a plan is made")
-    plan = next(iter(rig.coordinator.book)).plan
-    monkeypatch.setattr(flights._check, "of_victim", lambda *args, **named: "")
-    monkeypatch.setattr(flights.units, "still_holds", lambda unit: True)
-    evictions = flights.evictions
+    plan = await some_plan(rig, monkeypatch, accepted)
     for name in ("a", "b"):
         evictions.begin(plan, name, [replace(victim("one"), unit="")], frozenset(), "")
     await rig.until(lambda: asked["one"] == 1, "it is asked for")

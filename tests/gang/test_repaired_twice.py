@@ -18,7 +18,6 @@ from tests.gang.test_single_candidates import whole_gang_on_n0
 from tests.gang.test_whose_hand import (
     goes,
     late_member_sits,
-    the_plan_ends,
     unit_of,
     with_a_late_member,
 )
@@ -125,43 +124,6 @@ async def test_pods_that_come_to_a_node_that_was_not_named_are_no_room(
     await rig.preempt("p", n0=[*LOW])
     await rig.until(lambda: not any(rig.cache.pod_named("default", n) for n in LOW), "they go")
     assert plans == 1
-
-
-async def test_nobody_goes_for_a_plan_whose_record_is_gone(
-    patient: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All of the unit was gone, so nothing was owed when its plan ended; then an answer came."""
-    rig = patient
-    await rig.nodes(1, first=2)
-    await rig.pod("busy", cls="high", on="n2", cpu="3")
-    await rig.gang("low", 2, "low", on="n")
-    await rig.pod("low-late", cls="low", group="low", cpu="1", grace=30)
-    await rig.gang("high", 2, "high")
-    assert (await rig.filter("low-late", "n2")).node_names == ["n2"]
-    go_on, delete, answered = asyncio.Event(), rig.own.delete, 0
-
-    async def late(path: str, **named: Any) -> Any:
-        nonlocal answered
-        answer = await delete(path, **named)
-        if path.endswith(("low-0", "low-1")) and not named["dry_run"]:
-            await go_on.wait()
-            answered += 1
-        return answer
-
-    monkeypatch.setattr(rig.own, "delete", late)
-    await rig.preempt("high-0", n0=["low-0"], n1=["low-1"])
-    await rig.until(lambda: not any(rig.cache.pod_named("default", n) for n in LOW), "both gone")
-    await rig.rounds()
-    await rig.bind("low-late", "n2")
-    await rig.until(lambda: bool(rig.cached("low-late").node), "it is bound")
-    await rig.rounds()
-    await the_plan_ends(rig)
-    while await rig.records():
-        await asyncio.sleep(0.05)
-    go_on.set()
-    await rig.until(lambda: answered == 2, "both are answered")
-    await rig.rounds(2)
-    assert not goes(rig, "low-late")
 
 
 async def test_a_unit_is_not_broken_any_more_once_all_of_it_is_accepted(

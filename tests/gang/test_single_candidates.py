@@ -23,6 +23,20 @@ async def whole_gang_on_n0(rig: Rig, pods: int, **single: Any) -> None:
     rig.coordinator.evidence._freed.clear()  # its nodes are not new
 
 
+def at_its_record(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """Stop where the next record is about to be written."""
+    keeper: Any = rig.coordinator.flights.keeper
+    gate = Gate(keeper.write, after=False)
+    monkeypatch.setattr(keeper, "write", gate)
+    return gate
+
+
+async def protected(rig: Rig) -> None:
+    for name in LOW:
+        await rig.client.patch(f"{PODS}/{name}", PROTECTED)
+    await rig.until(lambda: all(rig.cached(name).annotations for name in LOW), "both stay")
+
+
 async def test_nobody_goes_where_seats_are(rig: Rig) -> None:
     """A seat of another there made a node one to evict on, which kube-scheduler had not named."""
     await rig.pod("single", cls="low", on="n1")
@@ -77,15 +91,11 @@ async def test_a_plan_that_is_changed_keeps_to_them(
     for i in range(1, 4):
         await rig.pod(f"mid-{i}", cls="mid", on=f"n{i}", cpu="4")
     await whole_gang_on_n0(rig, 3)
-    keeper: Any = rig.coordinator.flights.keeper
-    gate = Gate(keeper.write, after=False)
-    monkeypatch.setattr(keeper, "write", gate)
+    gate = at_its_record(rig, monkeypatch)
     await rig.preempt("p", n0=[*LOW])
     await rig.until(lambda: gate.reached, "its plan is being recorded")
     (flight,) = rig.coordinator.book
-    for name in LOW:
-        await rig.client.patch(f"{PODS}/{name}", PROTECTED)
-    await rig.until(lambda: all(rig.cached(name).annotations for name in LOW), "both stay")
+    await protected(rig)
     gate.opened.set()
     await rig.until(lambda: flight.over, "the plan does not hold any more")
     await rig.rounds()
@@ -151,9 +161,7 @@ async def test_room_comes_on_a_node_that_looked_free_and_was_not(
     await rig.pod("top", cls="top", on="n1", cpu="4")
     await rig.nodes(1, first=2)
     await whole_gang_on_n0(rig, 1, cpu="1")
-    keeper: Any = rig.coordinator.flights.keeper
-    gate = Gate(keeper.write, after=False)
-    monkeypatch.setattr(keeper, "write", gate)
+    gate = at_its_record(rig, monkeypatch)
     await rig.preempt("p", n0=[*LOW])
     await rig.until(lambda: gate.reached, "its plan is being recorded")
     (flight,) = rig.coordinator.book
@@ -183,17 +191,13 @@ async def test_a_node_that_is_offered_since_is_used_where_its_plan_is_changed(
     await rig.until(lambda: rig.cache.pod_named("default", "first-0") is not None)
     await rig.coordinator.ensure(rig.resolver_key("first-0"), Verb.LOOP)
     await rig.until(lambda: all(each.recorded for each in rig.coordinator.book), "seats are held")
-    keeper: Any = rig.coordinator.flights.keeper
-    gate = Gate(keeper.write, after=False)
-    monkeypatch.setattr(keeper, "write", gate)
+    gate = at_its_record(rig, monkeypatch)
     rig.coordinator.evidence._freed.clear()
     await rig.preempt("p", n0=[*LOW])
     await rig.until(lambda: gate.reached, "its plan is being recorded")
     (flight,) = [each for each in rig.coordinator.book if each.plan.victims]
     assert not (await rig.filter("p", "n2")).node_names
-    for name in LOW:
-        await rig.client.patch(f"{PODS}/{name}", PROTECTED)
-    await rig.until(lambda: all(rig.cached(name).annotations for name in LOW), "both stay")
+    await protected(rig)
     gate.opened.set()
     await rig.until(lambda: flight.over, "the plan does not hold any more")
     await rig.rounds()
