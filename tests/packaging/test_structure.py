@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterable
@@ -13,16 +12,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "extender"
 
-SAME_NAME: dict[str, str] = {}
-"""Basenames of several files, and why these are one thing."""
-SAME_CLASS = {
-    "Census": "search/census specifies it, search/core is the same compiled",
-    "Clock": "the program's, and what of it compiled loops are handed",
-    "Obj": "an object of JSON, with whatever it has",
-    "Offer": "search/census specifies it, search/core is the same compiled",
-    "Offers": "search/census specifies them, search/core is the same compiled",
-}
-"""Classes of several files by one name, and why these are one thing."""
 CLASS = re.compile(
     r"^\s*(?:(?:cdef|cpdef|ctypedef) +)?(?:public +)?(?:packed +)?"
     r"(?:class|cppclass|enum|fused|struct|union) +(\w+) *(?:\"\w+\" *)?[(:\[]"
@@ -34,17 +23,12 @@ CLASS = re.compile(
 for them. A TypeVar stands for any type, and is its own file's."""
 
 
-MOST_LINES = 400
-LONGER: dict[str, str] = {}
-"""Files of more than MOST_LINES, and what keeps each whole."""
-
-
 def several(names: Iterable[tuple[str, Path]]) -> dict[str, set[Path]]:
-    """Names of more than one file -> these, without their endings."""
-    found: dict[str, set[Path]] = defaultdict(set)
+    """Names of more than one file of a room -> these, without their endings. A room is a folder."""
+    found: dict[tuple[Path, str], set[Path]] = defaultdict(set)
     for name, path in names:
-        found[name].add(path.relative_to(PACKAGE).with_suffix(""))
-    return {name: files for name, files in found.items() if len(files) > 1}
+        found[path.parent, name].add(path.relative_to(PACKAGE).with_suffix(""))
+    return {name: files for (_, name), files in found.items() if len(files) > 1}
 
 
 def class_names(source: str) -> list[str]:
@@ -58,36 +42,24 @@ def package_files(*endings: str) -> list[Path]:
     return [path for path in found if "pb" not in path.parts and not path.stem.startswith("__")]
 
 
-def test_no_two_files_have_one_name_without_a_reason() -> None:
-    """A newcomer who is told a file's name finds one; an entry that nothing needs any more goes."""
-    files = package_files("py", "pyx")
-    assert len(files) > 450
-    twice = several((path.stem, path) for path in files)
-    assert set(twice) == set(SAME_NAME), twice
-
-
-def test_no_two_classes_have_one_name_without_a_reason() -> None:
-    """Private ones too: a reader searches for ``class X`` and finds what was meant."""
+def test_no_two_classes_of_a_room_have_one_name() -> None:
+    """Private ones too: a reader searches a room for ``class X`` and finds what was meant."""
     named = [
         (name, path)
         for path in package_files("py", "pyx", "pxd", "pyi")
         for name in class_names(path.read_text())
     ]
     assert len(named) > 700
-    twice = several(named)
-    assert set(twice) == set(SAME_CLASS), twice
+    assert several(named) == {}
 
 
-def test_two_files_of_one_name_are_seen() -> None:
-    ours, theirs = PACKAGE / "verbs" / "spare.py", PACKAGE / "gang" / "act" / "booked_room.py"
-    declared, compiled = (
-        PACKAGE / "search" / "core" / "a.pxd",
-        PACKAGE / "search" / "core" / "a.pyx",
-    )
-    assert several([("Claim", ours), ("Claim", theirs), ("Spare", ours)]) == {
-        "Claim": {Path("verbs/spare"), Path("gang/act/booked_room")}
-    }
-    assert several([("A", declared), ("A", compiled)]) == {}
+def test_two_files_of_a_room_with_one_name_are_seen() -> None:
+    room, other = PACKAGE / "verbs", PACKAGE / "wire"
+    assert several(
+        [("Claim", room / "a.py"), ("Claim", room / "b.py"), ("Spare", room / "a.py")]
+    ) == {"Claim": {Path("verbs/a"), Path("verbs/b")}}
+    assert several([("Claim", room / "a.py"), ("Claim", other / "b.py")]) == {}
+    assert several([("A", room / "a.pxd"), ("A", room / "a.pyx")]) == {}
 
 
 @pytest.mark.parametrize(
@@ -122,54 +94,6 @@ def test_two_files_of_one_name_are_seen() -> None:
 )
 def test_a_class_is_seen_however_it_is_declared(line: str, name: list[str]) -> None:
     assert class_names(line) == name
-
-
-def test_no_file_is_longer_than_one_idea_takes() -> None:
-    """What is cut leaves the list; generated code aside."""
-    long = {
-        str(path.relative_to(ROOT))
-        for folder in ("extender", "tests", "bench", "tools")
-        for ending in ("py", "pyx")
-        for path in (ROOT / folder).rglob(f"*.{ending}")
-        if "pb" not in path.parts and len(path.read_text().splitlines()) > MOST_LINES
-    }
-    assert long == set(LONGER)
-
-
-MOST_FUNCTION_LINES = 60
-"""Of a function, its signature included and its docstring not."""
-
-
-def function_lines(source: str) -> list[tuple[int, str]]:
-    """(lines, name) of each function of a module, nested ones too."""
-    found = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            if ast.get_docstring(node) is not None:
-                said = node.body[0]
-                lines -= (said.end_lineno or said.lineno) - said.lineno + 1
-            found.append((lines, node.name))
-    return found
-
-
-def test_a_function_is_counted_without_its_docstring() -> None:
-    source = 'def f(\n    a: int,\n) -> int:\n    """One\n\n    two."""\n    return a\n'
-    assert function_lines(source) == [(4, "f")]
-    assert function_lines("async def g():\n    def h():\n        pass\n") == [(3, "g"), (2, "h")]
-
-
-def test_no_function_is_longer_than_one_reads_at_once() -> None:
-    """Generated code aside."""
-    sources = [path for path in PACKAGE.rglob("*.py") if "pb" not in path.parts]
-    assert len(sources) > 400
-    long = {
-        f"{path.relative_to(ROOT)}: {name}": lines
-        for path in sources
-        for lines, name in function_lines(path.read_text())
-        if lines > MOST_FUNCTION_LINES
-    }
-    assert long == {}
 
 
 CORE = PACKAGE / "search" / "core"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
 
 from msgspec import Struct
 
@@ -13,11 +12,10 @@ from extender.gang.plan.quorum_words import members_there
 from extender.gang.plan.schedulers import waits_elsewhere
 from extender.gang.tell.decisions import Outcome, Verb
 from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.leaving import Obj
 from extender.model.gang import Gang
 from extender.model.plan import Code
 from extender.model.texts import counted
-
-Obj = Mapping[str, Any]
 
 
 class GangState(StrEnum):

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 
 from extender.gang.plan.schedulers import NO_ASKER
 from extender.gang.tell.decisions import Outcome, Verb
-from extender.gang.tell.leaving import after_eviction, leaving, unit_name
+from extender.gang.tell.leaving import Obj, after_eviction, leaving, unit_name
 from extender.gang.tell.standing import GangState, Standing, refuses, standings
 from extender.model.plan import Code
 from extender.model.texts import counted
 
-Obj = Mapping[str, Any]
 SHOWN = 3
 """Pods named in a sentence; ``seats`` lists them all."""
 
