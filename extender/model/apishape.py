@@ -70,6 +70,8 @@ class RawContainer(Shape, gc=False):
     resources: Raw = NO_RAW
     ports: Raw = NO_RAW
     restart_policy: str | None = None
+    restart_policy_rules: Raw = NO_RAW
+    volume_mounts: Raw = NO_RAW
 
 
 class RawContainerStatus(Shape, gc=False):
@@ -100,6 +102,19 @@ class RawVolume(Shape, gc=False):
     iscsi: Raw = NO_RAW
 
 
+class RawVolumeClaim(Shape, gc=False):
+    """v1.PersistentVolumeClaimVolumeSource."""
+
+    claim_name: str | None = None
+
+
+class RawResourceClaim(Shape, gc=False):
+    """v1.PodResourceClaim: one of the two names is given."""
+
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class RawSchedulingGroup(Shape, gc=False):
     """spec.schedulingGroup (KEP-4671, 1.36 on)."""
 
@@ -126,6 +141,7 @@ class RawPodSpec(Shape, gc=False):
     restart_policy: str | None = None
     priority_class_name: str | None = None
     host_network: bool | None = None
+    host_users: bool | None = None
     containers: list[RawContainer] | None = None
     init_containers: list[RawContainer] | None = None
     overhead: Raw = NO_RAW

@@ -94,13 +94,22 @@ class HostPort(Struct, frozen=True, gc=False):
     port: int
 
 
+CLAIM = "resourceClaim"
+"""Among PodShape.unmodelled, with its name: a ResourceClaim, which other pods may name too."""
+CLAIM_TEMPLATE = "resourceClaimTemplate"
+"""Among PodShape.unmodelled, with its name: each pod gets a ResourceClaim of its own."""
+DEVICE_CLASS = "deviceClass"
+"""Among PodShape.unmodelled, with its name: a resource request that a DeviceClass answers."""
+DEVICES = frozenset((CLAIM, CLAIM_TEMPLATE, DEVICE_CLASS))
+
+
 class PodShape(Struct, frozen=True, gc=False):
     """The scheduling constraints of a pod; equal for all pods of one template.
 
     node_terms is None when there is no required node affinity; an empty tuple
     matches no node (as in kube-scheduler). unmodelled names what we cannot
-    check ourselves ("persistentVolumeClaim", "resourceClaim") and take from the
-    node lists that kube-scheduler offers.
+    check ourselves ("persistentVolumeClaim data-0", "resourceClaimTemplate gpus") and
+    take from the node lists that kube-scheduler offers.
     """
 
     node_selector: tuple[tuple[str, str], ...] = ()
@@ -112,6 +121,11 @@ class PodShape(Struct, frozen=True, gc=False):
     host_ports: tuple[HostPort, ...] = ()
     scheduler: str = DEFAULT_SCHEDULER
     unmodelled: tuple[str, ...] = ()
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Those of ``unmodelled`` for which kube-scheduler allocates devices (DynamicResources)."""
+        return tuple(each for each in self.unmodelled if each.partition(" ")[0] in DEVICES)
 
 
 EMPTY_SHAPE = PodShape()

@@ -6,17 +6,27 @@ podtopologyspread/common.go (defaults and matchLabelKeys of spread constraints).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
-from extender.model.apishape import NO_RAW, RawContainer, RawPodSpec, RawPort, raw_bytes
+from extender.model.apishape import (
+    NO_RAW,
+    RawContainer,
+    RawPodSpec,
+    RawPort,
+    RawResourceClaim,
+    RawVolumeClaim,
+    raw_bytes,
+)
 from extender.model.bounds import ALWAYS_READ, LARGE, OVERSIZE, dense, estimate, named
 from extender.model.errors import InvalidInput
 from extender.model.interning import Interner, Memo
 from extender.model.objects import (
+    CLAIM,
+    CLAIM_TEMPLATE,
     DEFAULT_SCHEDULER,
     HostPort,
     LabelSelector,
@@ -47,6 +57,11 @@ _tolerations = msgspec.json.Decoder(list[RawToleration])
 _ports = msgspec.json.Decoder(list[RawPort])
 _selector = msgspec.json.Decoder(RawSelector)
 _selector_map = msgspec.json.Decoder(dict[str, str])
+_claim = msgspec.json.Decoder(RawVolumeClaim)
+_claims = msgspec.json.Decoder(list[RawResourceClaim])
+
+MOST_UNMODELLED = 32
+"""Claims of one pod that are told apart by name; of more only that there are some."""
 
 
 class _Template(Struct, frozen=True, gc=False):
@@ -312,12 +327,16 @@ def _host_ports(spec: RawPodSpec) -> tuple[HostPort, ...]:
 
 
 def _unmodelled(spec: RawPodSpec) -> tuple[str, ...]:
-    """What ties the pod to nodes in ways only kube-scheduler itself can judge."""
+    """What ties the pod to nodes in ways only kube-scheduler itself can judge: a kind, and a name
+    where the pod says one. Pods that name other claims differ: one's node says nothing of
+    another's."""
     found: set[str] = set()
     for volume in spec.volumes or ():
         # Nearly every pod has volumes and few have one of these.
         if volume.persistent_volume_claim is not NO_RAW or volume.ephemeral is not NO_RAW:
-            if raw_bytes(volume.persistent_volume_claim) or raw_bytes(volume.ephemeral):
+            if claim := _decode(_claim.decode, volume.persistent_volume_claim, "spec.volumes"):
+                found.add(_named("persistentVolumeClaim", claim.claim_name))
+            if raw_bytes(volume.ephemeral):
                 found.add("persistentVolumeClaim")
         elif (
             volume.gce_persistent_disk is not NO_RAW
@@ -327,9 +346,37 @@ def _unmodelled(spec: RawPodSpec) -> tuple[str, ...]:
         ):
             # Disks that VolumeRestrictions keeps from being used twice on a node.
             found.add("exclusiveDisk")
-    if spec.resource_claims is not NO_RAW and raw_bytes(spec.resource_claims) not in (b"", b"[]"):
-        found.add("resourceClaim")
+    if spec.resource_claims is not NO_RAW:
+        for each in _decode(_claims.decode, spec.resource_claims, "spec.resourceClaims") or ():
+            if each.resource_claim_template_name:
+                found.add(_named(CLAIM_TEMPLATE, each.resource_claim_template_name))
+            else:
+                found.add(_named(CLAIM, each.resource_claim_name))
+    found.update(_node_features(spec))
+    if len(found) > MOST_UNMODELLED:
+        found = {*sorted(found)[:MOST_UNMODELLED], OVERSIZE}
     return tuple(sorted(found)) if found else ()
+
+
+def _named(kind: str, name: str | None) -> str:
+    return f"{kind} {name}" if name else kind
+
+
+def _node_features(spec: RawPodSpec) -> Iterator[str]:
+    """Features that the pod needs its node to declare.
+
+    Source: InferForScheduling in k8s.io/component-helpers/nodedeclaredfeatures/features (1.37),
+    which kube-scheduler's plugin NodeDeclaredFeatures asks.
+    """
+    if spec.host_network and spec.host_users is False:
+        yield "nodeFeature UserNamespacesHostNetworkSupport"
+    for container in (*(spec.containers or ()), *(spec.init_containers or ())):
+        rules = container.restart_policy_rules
+        if rules is not NO_RAW and b"RestartAllContainers" in bytes(rules):
+            yield "nodeFeature RestartAllContainersOnContainerExits"
+        mounts = container.volume_mounts
+        if mounts is not NO_RAW and b"bindMountOptions" in bytes(mounts):
+            yield "nodeFeature VolumeBindMountOptions"
 
 
 def _decode(decode: Callable[[Raw], T], raw: Raw, where: str) -> T | None:

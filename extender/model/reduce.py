@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from msgspec.structs import replace
+
 from extender.model.apishape import (
     RawBudget,
     RawCondition,
@@ -40,12 +42,15 @@ from extender.model.metadata import (
     version_of,
 )
 from extender.model.objects import (
+    DEVICE_CLASS,
     DisruptionBudget,
     GroupObject,
     Namespace,
     Node,
     Pod,
+    PodShape,
     PriorityClass,
+    Requests,
     Taint,
 )
 from extender.model.owner_budget import budget_of
@@ -57,6 +62,8 @@ from extender.model.preemption_toleration import toleration_of
 CHECKPOINTED = "podgroup-extender.io/Checkpointed"
 """Type of the pod condition by which a workload says that its work is saved."""
 
+IMPLICIT_CLASS = "deviceclass.resource.kubernetes.io/"
+"""Prefix of the resource by which a pod asks for devices of a DeviceClass (resourcev1 of 1.37)."""
 PREEMPTED = "PreemptionByScheduler"
 """Reason of DisruptionTarget on the victims of kube-scheduler, and on ours."""
 READ_CONDITIONS = frozenset(("PodScheduled", "Ready", "DisruptionTarget", CHECKPOINTED))
@@ -89,6 +96,9 @@ def reduce_pod(raw: RawPod) -> Pod:
         # DELETE may grant less than the pod asked for. What it grants beyond that ends with the
         # next DELETE that grants less, so it is not what the pod is entitled to.
         grace = min(30 if grace is None else grace, meta.deletion_grace_period_seconds)
+    requests, shape = pod_requests(spec, status), pod_shape(spec, namespace, labels)
+    if any(name.startswith(IMPLICIT_CLASS) for name, _ in requests):
+        requests, shape = _by_device_class(requests, shape)
     # In the record's own order: by keyword this call alone takes a sixth of the decoding.
     return Pod(
         meta.uid or "",
@@ -100,8 +110,8 @@ def reduce_pod(raw: RawPod) -> Pod:
         spec.preemption_policy != "Never",
         labels,
         kept_annotations(meta.annotations, "metadata.annotations"),
-        pod_requests(spec, status),
-        pod_shape(spec, namespace, labels),
+        requests,
+        shape,
         _pod_group(spec),
         controller_of(meta.owner_references, "metadata.ownerReferences"),
         moment(meta.creation_timestamp, "metadata.creationTimestamp"),
@@ -121,6 +131,20 @@ def reduce_pod(raw: RawPod) -> Pod:
         spec.restart_policy == "Always",
         sys.intern(named_text(spec.priority_class_name or "")),
     )
+
+
+def _by_device_class(requests: Requests, shape: PodShape) -> tuple[Requests, PodShape]:
+    """Return both with what a DeviceClass answers as something only kube-scheduler can judge.
+
+    No node offers such a resource: DynamicResources makes a claim for it (KEP-5004).
+    """
+    asked = [
+        f"{DEVICE_CLASS} {named_text(name.removeprefix(IMPLICIT_CLASS))} {amount}"
+        for name, amount in requests
+        if name.startswith(IMPLICIT_CLASS)
+    ]
+    rest = {name: amount for name, amount in requests if not name.startswith(IMPLICIT_CLASS)}
+    return to_requests(rest), replace(shape, unmodelled=tuple(sorted((*shape.unmodelled, *asked))))
 
 
 def _conditions(conditions: Iterable[RawCondition]) -> Conditions:

@@ -8,6 +8,8 @@ kube-scheduler up to 1.37 a plain failed node would be tried for preemption.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from msgspec.structs import replace
 
 from extender.gang.act.book import Flight
@@ -117,6 +119,8 @@ class Filter:
             others = [name for name in names if name != seat]
             refused = hold_back(others, f"{flight.key}: its seat is on {seat}")
             return replace(refused, node_names=[seat], seat_of=str(flight.key))
+        if not alone and self._follows(flight, pod, names):
+            return self._seated(flight, pod, told, names)
         # The request tells what the attempt was made with: a nominated seat has just been tried.
         if not alone:
             if told.nominated == seat or self._complete(names):
@@ -127,6 +131,27 @@ class Filter:
             else:
                 asking.seat_not_tried(flight, pod)
         return hold_back(names, f"{flight.key}: its seat is on {seat}, which is not offered")
+
+    def _follows(self, flight: Flight, pod: Pod, names: list[str]) -> bool:
+        """Move a seat to a node that kube-scheduler offers; False where it has to stay.
+
+        A plan that evicts nothing holds room, and any node with room will do. Devices and
+        volumes are kube-scheduler's to allocate: which node has them left is known from its list.
+        """
+        if not pod.shape.unmodelled or flight.plan.victims or flight.plan.takes_over:
+            return False
+        book, spare = self._context.book, self._context.spare
+        taken = Counter(flight.seats.values())
+        for name in sorted(names, key=lambda name: (taken[name], name)):
+            if spare.why_not(pod, name) is None:
+                book.move(flight, pod.uid, name)
+                return True
+        for uid, node in flight.seats.items():
+            twin = flight.pods[uid]
+            if uid != pod.uid and node in names and twin.requests == pod.requests:
+                book.swap(flight, pod.uid, uid)
+                return True
+        return False
 
     def _complete(self, names: list[str]) -> bool:
         return complete(len(names), len(self._context.cluster.snapshot().nodes))

@@ -170,13 +170,36 @@ def test_host_ports() -> None:
         ({"volumes": [{"name": "v", "emptyDir": {}}]}, ()),
         (
             {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
-            ("persistentVolumeClaim",),
+            ("persistentVolumeClaim c",),
         ),
         ({"volumes": [{"name": "v", "ephemeral": {}}]}, ("persistentVolumeClaim",)),
         ({"volumes": [{"name": "v", "rbd": {}}]}, ("exclusiveDisk",)),
         ({"volumes": [{"name": "v", "ephemeral": None}]}, ()),
         ({"resourceClaims": [{"name": "r"}]}, ("resourceClaim",)),
         ({"resourceClaims": []}, ()),
+        (
+            {
+                "resourceClaims": [
+                    {"name": "r", "resourceClaimName": "a"},
+                    {"name": "s", "resourceClaimTemplateName": "b"},
+                ]
+            },
+            ("resourceClaim a", "resourceClaimTemplate b"),
+        ),
+        ({"hostNetwork": True, "hostUsers": True}, ()),
+        (
+            {"hostNetwork": True, "hostUsers": False},
+            ("nodeFeature UserNamespacesHostNetworkSupport",),
+        ),
+        (
+            {"initContainers": [{"restartPolicyRules": [{"action": "RestartAllContainers"}]}]},
+            ("nodeFeature RestartAllContainersOnContainerExits",),
+        ),
+        ({"containers": [{"restartPolicyRules": [{"action": "Restart"}]}]}, ()),
+        (
+            {"containers": [{"volumeMounts": [{"name": "v", "bindMountOptions": ["ro"]}]}]},
+            ("nodeFeature VolumeBindMountOptions",),
+        ),
     ],
 )
 def test_what_is_not_modelled_is_named(spec: dict[str, Any], names: tuple[str, ...]) -> None:

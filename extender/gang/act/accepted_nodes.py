@@ -46,8 +46,8 @@ class AcceptedNodes:
         known = self._kept.get(uid)
         return known.names if known is not None and self._now() < known.until else None
 
-    def add(self, pod: Pod, nodes: Iterable[str]) -> None:
-        """Note that these were named for the pod as well."""
+    def add(self, pod: Pod, nodes: Iterable[str]) -> bool:
+        """Note that these were named for the pod as well; return whether one of them is new."""
         now = self._now()
         self._kept.forget(lambda accepted: accepted.until <= now)
         named = frozenset(map(sys.intern, nodes))
@@ -55,3 +55,4 @@ class AcceptedNodes:
         names = known if named <= known else known | named
         kept = _Accepted(names, now + MEMORY_SECONDS)
         self._kept.put(pod.uid, kept, pod.namespace, len(names))
+        return names is not known

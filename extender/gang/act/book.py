@@ -339,6 +339,15 @@ class Book:
         self._hold(flight, other, a)
         self.version += 1
 
+    def move(self, flight: Flight, uid: str, node: str) -> None:
+        """Move a member's seat to another node."""
+        self._unhold(uid, flight.seats[uid])
+        flight.seats[uid] = node
+        flight.missed.pop(uid, None)
+        flight.tries.pop(uid, None)
+        self._hold(flight, uid, node)
+        self.version += 1
+
     def holds(self) -> list[Hold]:
         """Return every untaken seat, by node then uid; firm where its gang is being seated."""
         firm = {flight.key for flight in self._flights.values() if flight.binding}

@@ -50,6 +50,8 @@ class Evidence:
         )
         """The same for as long as something holds."""
         self._refusals = 0
+        self._named = 0
+        """How often a node was named for a pod for which it was not named before."""
         self._freed: dict[str, float] = {}
         """Nodes that have come, or a pod has left, lately, and when, the latest last."""
         self._all_freed = -inf
@@ -66,8 +68,8 @@ class Evidence:
         self.asked_at = self.now()
         if pod.shape.scheduler not in self.schedulers and len(self.schedulers) < MAX_SCHEDULERS:
             self.schedulers |= {pod.shape.scheduler}
-        if pod.shape.unmodelled:
-            self.accepted.add(pod, nodes)
+        if pod.shape.unmodelled and self.accepted.add(pod, nodes):
+            self._named += 1
 
     def observe(self, old: Pod | None, new: Pod | None) -> None:
         """Note which node a pod has left, is nominated to no more, or takes another part of: a list
@@ -135,9 +137,10 @@ class Evidence:
         self._refusals += 1
 
     def version(self) -> int:
-        """Return a number that grows with each refused seat, with each that is forgotten, and with
-        each scheduler that asks for the first time: what waited for it is another gang then."""
-        others = len(self.schedulers - {DEFAULT_SCHEDULER})
+        """Return a number that grows with each refused seat, with each that is forgotten, with each
+        scheduler that asks for the first time (what waited for it is another gang then), and with
+        each node that is named for a pod with needs we do not model."""
+        others = len(self.schedulers - {DEFAULT_SCHEDULER}) + self._named
         if not self._refusals:
             return others
         self._refused.expire()

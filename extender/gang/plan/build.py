@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from extender.fit.member_rules import MemberCap, self_caps
+from extender.fit.member_rules import EACH_NODE, MemberCap, self_caps
 from extender.fit.view import ClusterView
 from extender.gang.incremental.classes import allowed_nodes
 from extender.gang.incremental.planning_cache import PlanningCache
@@ -86,8 +86,12 @@ class Build:
         settings: Settings,
         masks: Mapping[str, frozenset[str]],
         stop: Stop,
+        *,
+        devices_apart: bool = False,
     ) -> None:
-        """Raises OutOfTime when not even a first answer is waited for."""
+        """``devices_apart``: at most one member that claims devices on one node.
+
+        Raises OutOfTime when not even a first answer is waited for."""
         self._gang = gang
         self._stop = stop
         self._snapshot = snapshot
@@ -109,6 +113,9 @@ class Build:
             self._blocked.append(blocked_beside(group, gang, view, coming))
         self._blocking = blocking_pods(self._blocked, coming)
         self._rule_over_members(holds)
+        if devices_apart:
+            claiming = [c for c, group in enumerate(self.classes) if group[0].shape.devices]
+            self._caps += (MemberCap(tuple(claiming), EACH_NODE, 1),)
         self._keys = domain_keys(gang, view)
         self._wish = preferred_keys(gang, self._keys, snapshot)
         self._resources = tuple(sorted({n for group in self.classes for n, _ in group[0].requests}))

@@ -30,6 +30,7 @@ from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.build import Build
 from extender.gang.plan.built import Built
+from extender.gang.plan.devices import claims_devices, told_of_devices, unconfirmed
 from extender.gang.plan.explain import MOST_LINE, explain_plan, explain_refusal, victim_reason
 from extender.gang.plan.followers import with_followers
 from extender.gang.plan.nominated import nominated_seats
@@ -116,7 +117,11 @@ class Planner:
         stop = Stop(None, deadline, cancel)
 
         def planned(gang: Gang, masks: Masks | None) -> Plan | Refusal:
-            found = self._plan(replace(question, gang=gang, masks=masks), stop)
+            asked = replace(question, gang=gang, masks=masks)
+            found = self._plan(asked, stop)
+            if isinstance(found, Plan) and found.victims and claims_devices(gang):
+                found = unconfirmed(gang, snapshot) or self._plan(asked, stop, devices_apart=True)
+                found = told_of_devices(found, gang)
             if isinstance(found, Refusal) and (lifts := self._planning.lifts()) < inf:
                 return replace(found, until=lifts)
             return found
@@ -134,7 +139,9 @@ class Planner:
                 generation=snapshot.generation,
             )
 
-    def _plan(self, question: GangQuestion, stop: Stop) -> Plan | Refusal:
+    def _plan(
+        self, question: GangQuestion, stop: Stop, *, devices_apart: bool = False
+    ) -> Plan | Refusal:
         """As ``plan``. Raises OutOfTime when not even a first answer is waited for."""
         gang, snapshot = question.gang, question.snapshot
         view = self.see(snapshot)
@@ -143,7 +150,15 @@ class Planner:
         struck = _struck_at_first(question, view)
         for strikes in count():
             draft = Build(
-                gang, snapshot, view, self._planning, others, self._settings, struck, stop
+                gang,
+                snapshot,
+                view,
+                self._planning,
+                others,
+                self._settings,
+                struck,
+                stop,
+                devices_apart=devices_apart,
             )
             built, answer = self._answered(draft, stop)
             least = answer.bound if isinstance(answer, Solution) else ()

@@ -1,0 +1,64 @@
+"""Members that claim devices: what may be evicted for them while only kube-scheduler knows devices.
+
+ResourceSlices and claims are not read here. kube-scheduler names nodes for each member by itself
+(filter, and the candidates of preempt): that a node's devices are enough for one such member, with
+nothing evicted for them. It says nothing of two members at once. So a plan that evicts seats one
+such member on a node, and none that share a ResourceClaim. A plan that evicts nothing may seat them
+anywhere: kube-scheduler allocates, and a seat follows its list of nodes.
+
+Source: DynamicResources of kube-scheduler 1.37. A dry run of preemption frees no device.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from msgspec.structs import replace
+
+from extender.model.bounds import OVERSIZE
+from extender.model.gang import Gang
+from extender.model.objects import CLAIM
+from extender.model.plan import Code, Plan, Refusal
+from extender.model.snapshot import Snapshot
+from extender.model.texts import counted
+
+NOT_KNOWN = "Devices are allocated by kube-scheduler and are not known here"
+
+
+def claims_devices(gang: Gang) -> bool:
+    """Whether a pending member claims devices."""
+    return any(pod.shape.devices for pod in gang.pending)
+
+
+def unconfirmed(gang: Gang, snapshot: Snapshot) -> Refusal | None:
+    """Return why no pod is evicted for the gang, None where its members claim devices apart."""
+    shared = Counter(
+        kind
+        for pod in gang.pending
+        for kind in pod.shape.devices
+        if kind.partition(" ")[0] == CLAIM
+    )
+    several = sorted(kind for kind, members in shared.items() if members > 1)
+    if several:
+        name = several[0].partition(" ")[2]
+        why = f"{counted(shared[several[0]], 'member')} share ResourceClaim {name or '(unnamed)'}"
+    elif any(pod.shape.devices and OVERSIZE in pod.shape.unmodelled for pod in gang.pending):
+        why = "a member has more claims than are read"
+    else:
+        return None
+    return Refusal(
+        gang=gang.key,
+        code=Code.INFEASIBLE,
+        message=f"does not fit without evictions, and no pod is evicted: {why}. {NOT_KNOWN}, "
+        "so it is not certain that all members would start.",
+        generation=snapshot.generation,
+    )
+
+
+def told_of_devices(found: Plan | Refusal, gang: Gang) -> Plan | Refusal:
+    """Return a refusal with what is not known; a plan as it is."""
+    if isinstance(found, Plan) or NOT_KNOWN in found.message:
+        return found
+    kinds = sorted({kind for pod in gang.pending for kind in pod.shape.devices})
+    told = f"{NOT_KNOWN} ({kinds[0]}): a plan that evicts seats at most one such member on a node."
+    return replace(found, details=(*found.details, told))

@@ -1,0 +1,133 @@
+"""Members that claim devices: nothing is evicted on a guess, and an empty cluster starts them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from extender.model.bounds import OVERSIZE
+from extender.model.objects import Pod, PodShape
+from extender.model.plan import Plan, Refusal
+from tests.gang.rig import PODS, Obj, Rig
+from tests.gang.world import evicted, group, node, plan_for, pod, seats, snapshot
+
+TEMPLATE = PodShape(unmodelled=("resourceClaimTemplate gpus",))
+SHARED = PodShape(unmodelled=("resourceClaim gpus",))
+
+
+def planned(*members: Pod, low: tuple[Pod, ...], nodes: int = 2) -> Plan | Refusal:
+    state = snapshot(
+        [node(f"n{i}", cpu=32) for i in range(nodes)],
+        [*low, *members],
+        [group("g", len(members), priority=100)],
+    )
+    return plan_for(state, "g")
+
+
+def members(count: int, shape: PodShape, cpu: int = 8) -> tuple[Pod, ...]:
+    return tuple(pod(f"g-{i}", cpu=cpu, priority=100, group="g", shape=shape) for i in range(count))
+
+
+def test_two_members_with_claims_are_not_seated_on_one_node_by_evictions() -> None:
+    """One node, 8 devices, two members that claim 8 each: CPU can be had, devices cannot."""
+    low = (pod("low", cpu=30, on="n0"),)
+    answer = planned(*members(2, TEMPLATE), low=low, nodes=1)
+    assert isinstance(answer, Refusal)
+    assert "Devices are allocated by kube-scheduler" in " ".join(answer.details)
+    assert "resourceClaimTemplate gpus" in " ".join(answer.details)
+
+
+def test_members_with_claims_of_their_own_are_seated_apart() -> None:
+    """Without devices one eviction would do: both members fit on the node of one pod."""
+    low = (pod("low-0", cpu=30, on="n0"), pod("low-1", cpu=30, on="n1"))
+    bare = planned(*members(2, PodShape()), low=low)
+    assert len(evicted(bare)) == 1
+    apart = planned(*members(2, TEMPLATE), low=low)
+    assert evicted(apart) == {"low-0", "low-1"}
+    assert set(seats(apart).values()) == {"n0", "n1"}
+
+
+@pytest.mark.parametrize(
+    "shape", [SHARED, PodShape(unmodelled=(OVERSIZE, "resourceClaimTemplate gpus"))]
+)
+def test_no_pod_is_evicted_for_a_claim_that_members_share(shape: PodShape) -> None:
+    low = (pod("low-0", cpu=30, on="n0"), pod("low-1", cpu=30, on="n1"))
+    answer = planned(*members(2, shape), low=low)
+    assert isinstance(answer, Refusal)
+    assert "no pod is evicted" in answer.message
+
+
+@pytest.mark.parametrize("shape", [SHARED, TEMPLATE])
+def test_a_plan_that_evicts_no_pod_needs_no_more_than_room(shape: PodShape) -> None:
+    answer = planned(*members(4, shape), low=())
+    assert isinstance(answer, Plan)
+    assert not answer.victims
+
+
+async def claiming(rig: Rig, name: str, group: str, claim: Obj, cpu: str = "1") -> None:
+    await rig.client.create(
+        PODS,
+        {
+            "metadata": {"name": name},
+            "spec": {
+                "schedulingGroup": {"podGroupName": group},
+                "priorityClassName": "high",
+                "containers": [
+                    {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+                ],
+                **claim,
+            },
+        },
+    )
+    await rig.until(lambda: rig.cache.pod_named("default", name) is not None)
+
+
+GPUS = {"resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "gpus"}]}
+
+
+async def test_a_seat_follows_the_nodes_that_have_devices_left(rig: Rig) -> None:
+    """kube-scheduler has allocated the devices of each node that a member was assumed on."""
+    await rig.nodes(2, first=2)
+    left = {"n0", "n1", "n2", "n3"}
+    await rig.group("g", 4, "high")
+    for i in range(4):
+        await claiming(rig, f"g-{i}", "g", GPUS)
+    for i in range(4):
+        answer = await rig.filter(f"g-{i}", *sorted(left))
+        assert len(answer.node_names) == 1, f"g-{i}: {answer}"
+        left -= set(answer.node_names)
+    assert not left
+
+
+async def test_seats_are_exchanged_where_every_node_is_held_for_the_gang(rig: Rig) -> None:
+    """Each node has room for one member, and the first is offered only another one's."""
+    await rig.group("g", 2, "high")
+    for i in range(2):
+        await claiming(rig, f"g-{i}", "g", GPUS, cpu="3")
+    first = await rig.filter("g-0", "n0", "n1")
+    (seat,) = first.node_names
+    (other,) = {"n0", "n1"} - {seat}
+    again = await rig.filter("g-0", other)
+    assert again.node_names == [other]
+    assert (await rig.filter("g-1", seat)).node_names == [seat]
+
+
+async def test_what_is_known_of_one_claim_says_nothing_of_anothers(rig: Rig) -> None:
+    """Both members have a volume of their own: the list of one is no evidence for the other."""
+    await rig.gang("low", 2, "low", on="n")
+    await rig.group("g", 2, "high")
+    for i in range(2):
+        volume = {"name": "d", "persistentVolumeClaim": {"claimName": f"d-{i}"}}
+        await claiming(rig, f"g-{i}", "g", {"volumes": [volume]}, cpu="3")
+    await rig.preempt("g-0", n0=["low-0"])
+    assert not len(rig.coordinator.book), "kube-scheduler has named no node for the other"
+    await rig.preempt("g-1", n0=["low-0"])
+    assert not len(rig.coordinator.book), "both have to be on one node, and one fits there"
+    for _ in range(100):  # the refusal stands for a moment
+        await rig.preempt("g-1", n1=["low-1"])
+        if len(rig.coordinator.book):
+            break
+        await asyncio.sleep(0.05)
+    (flight,) = rig.coordinator.book
+    assert set(flight.seats.values()) == {"n0", "n1"}
