@@ -11,7 +11,15 @@ from tests.controlplane.client import PATIENCE, ApiError, Client, Object
 OWNERS = ("Job", "Deployment", "ReplicaSet", "StatefulSet")
 """Kinds whose controllers would bring deleted pods back; gone before the pods."""
 
-NAMESPACED = ("PodGroup", "Workload", "PodDisruptionBudget", "Lease", "ConfigMap", "Service")
+NAMESPACED = (
+    "PodGroup",
+    "Workload",
+    "PodDisruptionBudget",
+    "Lease",
+    "ConfigMap",
+    "Service",
+    "ResourceClaim",
+)
 """Kinds removed one by one, because a namespace takes five seconds to begin with it."""
 
 CLUSTER_WIDE = (
@@ -21,6 +29,8 @@ CLUSTER_WIDE = (
     "ClusterRoleBinding",
     "CustomResourceDefinition",
     "PersistentVolume",
+    "ResourceSlice",
+    "DeviceClass",
     "StorageClass",
     "Namespace",
 )

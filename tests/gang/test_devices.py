@@ -34,8 +34,8 @@ def test_two_members_with_claims_are_not_seated_on_one_node_by_evictions() -> No
     low = (pod("low", cpu=30, on="n0"),)
     answer = planned(*members(2, TEMPLATE), low=low, nodes=1)
     assert isinstance(answer, Refusal)
-    assert "Devices are allocated by kube-scheduler" in " ".join(answer.details)
-    assert "resourceClaimTemplate gpus" in " ".join(answer.details)
+    assert answer.message.startswith("does not fit with at most one member that claims devices")
+    assert "resourceClaimTemplate gpus" in answer.message
 
 
 def test_members_with_claims_of_their_own_are_seated_apart() -> None:

@@ -22,7 +22,7 @@ from extender.model.plan import Code, Plan, Refusal
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
 
-NOT_KNOWN = "Devices are allocated by kube-scheduler and are not known here"
+NOT_KNOWN = "devices are allocated by kube-scheduler and are not known here"
 
 
 def claims_devices(gang: Gang) -> bool:
@@ -49,8 +49,8 @@ def unconfirmed(gang: Gang, snapshot: Snapshot) -> Refusal | None:
     return Refusal(
         gang=gang.key,
         code=Code.INFEASIBLE,
-        message=f"does not fit without evictions, and no pod is evicted: {why}. {NOT_KNOWN}, "
-        "so it is not certain that all members would start.",
+        message=f"does not fit without evictions, and no pod is evicted: {why}; {NOT_KNOWN}, "
+        "so it is not certain that all members would start",
         generation=snapshot.generation,
     )
 
@@ -60,5 +60,8 @@ def told_of_devices(found: Plan | Refusal, gang: Gang) -> Plan | Refusal:
     if isinstance(found, Plan) or NOT_KNOWN in found.message:
         return found
     kinds = sorted({kind for pod in gang.pending for kind in pod.shape.devices})
-    told = f"{NOT_KNOWN} ({kinds[0]}): a plan that evicts seats at most one such member on a node."
-    return replace(found, details=(*found.details, told))
+    return replace(
+        found,
+        message="does not fit with at most one member that claims devices on a node: "
+        f"{NOT_KNOWN} ({kinds[0]}), so no other plan may evict pods; {found.message}",
+    )
