@@ -1,0 +1,339 @@
+"""Gangs with what only kube-scheduler can judge: devices (DRA), volumes, features of a node.
+
+Its own plugins allocate and refuse; the extender reads no ResourceSlice and no volume. Whether
+a gang starts, and whether pods are evicted for it, is read from the API server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extender.model.policy import DEFAULT, EVERYBODY, PolicySettings
+from extender.model.settings import Settings
+from extender.sandbox.process import ExtenderProcess
+from tests.controlplane.client import Client, Object
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.objects import make_pod
+
+pytestmark = pytest.mark.real
+
+SETTINGS = Settings(policy=PolicySettings(opt_out={DEFAULT: EVERYBODY}))
+API = "resource.k8s.io/v1"
+DRIVER = "gpu.example.com"
+DEVICES = 8
+SIZE = {"storage": "1Gi"}
+ZONE = "topology.kubernetes.io/zone"
+AT_ONCE = 5.0
+"""Seconds within which an empty cluster starts a gang; it was 44 s and more for eight nodes."""
+QUIET = 8.0
+"""Seconds for which nothing is evicted: a plan acts 0.2 s after it is asked for."""
+
+
+def slices(client: Client, nodes: list[str]) -> None:
+    """Give each node devices of one class."""
+    client.create(
+        {
+            "apiVersion": API,
+            "kind": "DeviceClass",
+            "metadata": {"name": "gpu"},
+            "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]},
+        }
+    )
+    for node in nodes:
+        client.create(
+            {
+                "apiVersion": API,
+                "kind": "ResourceSlice",
+                "metadata": {"name": f"{node}-gpus"},
+                "spec": {
+                    "driver": DRIVER,
+                    "nodeName": node,
+                    "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+                    "devices": [{"name": f"gpu-{i}"} for i in range(DEVICES)],
+                },
+            }
+        )
+
+
+def claim(client: Client, name: str) -> dict[str, Any]:
+    """Make a claim of all devices of a node; return the part of a pod's spec that names it."""
+    exactly = {"deviceClassName": "gpu", "count": DEVICES}
+    client.create(
+        {
+            "apiVersion": API,
+            "kind": "ResourceClaim",
+            "metadata": {"name": name},
+            "spec": {"devices": {"requests": [{"name": "gpus", "exactly": exactly}]}},
+        }
+    )
+    return {"resourceClaims": [{"name": "gpus", "resourceClaimName": name}]}
+
+
+def local_class(client: Client) -> None:
+    """Make a class of volumes that are there already, bound to a claim with its first pod."""
+    client.create(
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": "local"},
+            "provisioner": "kubernetes.io/no-provisioner",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }
+    )
+
+
+def volume(
+    client: Client, name: str, where: dict[str, list[str]], *, claim: str | None = None
+) -> None:
+    """Make a volume for nodes with these labels; ``claim``: it is bound to that claim already."""
+    terms = [{"key": key, "operator": "In", "values": values} for key, values in where.items()]
+    spec: Object = {
+        "storageClassName": "local",
+        "capacity": SIZE,
+        "accessModes": ["ReadWriteOnce"],
+        "persistentVolumeReclaimPolicy": "Retain",
+        "hostPath": {"path": "/nowhere"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": terms}]}},
+    }
+    if claim is not None:
+        spec["claimRef"] = {
+            "kind": "PersistentVolumeClaim",
+            "namespace": client.namespace,
+            "name": claim,
+        }
+    client.create(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+    )
+    status = {"status": {"phase": "Bound" if claim is not None else "Available"}}
+    client.patch("PersistentVolume", name, status, subresource="status")
+
+
+def bind_volumes(client: Client) -> None:
+    """Do what the PersistentVolume controller does once kube-scheduler has chosen a volume."""
+    for each in client.list("PersistentVolume", ""):
+        claim = each["spec"].get("claimRef")
+        if claim is None or each["status"].get("phase") == "Bound":
+            continue
+        name = each["metadata"]["name"]
+        client.patch("PersistentVolume", name, {"status": {"phase": "Bound"}}, subresource="status")
+        done = {"pv.kubernetes.io/bind-completed": "yes"}
+        bound = {"metadata": {"annotations": done}, "spec": {"volumeName": name}}
+        client.patch("PersistentVolumeClaim", claim["name"], bound)
+        status = {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": SIZE}
+        client.patch(
+            "PersistentVolumeClaim", claim["name"], {"status": status}, subresource="status"
+        )
+
+
+def volume_claim(client: Client, name: str, *, volume: str = "") -> dict[str, Any]:
+    """Make a claim, bound to a volume where one is named; return the pod's part that uses it."""
+    spec: Object = {
+        "storageClassName": "local",
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": SIZE},
+    }
+    done: dict[str, str] = {}
+    if volume:
+        spec["volumeName"] = volume
+        done = {"pv.kubernetes.io/bind-completed": "yes"}
+    client.create(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "annotations": done},
+            "spec": spec,
+        }
+    )
+    if volume:
+        status = {
+            "phase": "Bound",
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": SIZE,
+        }
+        client.patch("PersistentVolumeClaim", name, {"status": status}, subresource="status")
+    return {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]}
+
+
+class Bed:
+    """A cluster with devices, and the extender beside its kube-scheduler."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.client = cluster.client
+
+    def prepare(self, nodes: int, cpu: int = 32) -> list[str]:
+        """Make nodes with devices, and two priority classes."""
+        names = self.cluster.nodes(nodes, cpu=cpu)
+        self.cluster.priority_classes(low=1, high=1000)
+        slices(self.client, names)
+        return names
+
+    def gang(self, count: int, cpu: int, *, shared: bool = False) -> list[str]:
+        """Make a gang, each member with a claim of its own, or all with one."""
+        one = claim(self.client, "shared") if shared else None
+        return self.members([one or claim(self.client, f"g-{i}") for i in range(count)], cpu)
+
+    def full(self, nodes: list[str]) -> set[str]:
+        """Fill each node's CPU with one pod of low priority."""
+        for node in nodes:
+            self.client.create(make_pod(f"low-{node}", cpu=30, priority_class="low", node=node))
+        low = {f"low-{node}" for node in nodes}
+        self.client.wait_running(*low)
+        return low
+
+    def members(self, specs: list[dict[str, Any]], cpu: int) -> list[str]:
+        """Make a gang whose members have these parts of a spec."""
+        self.cluster.pod_group("g", len(specs), disruption="all", priority_class="high")
+        for i, spec in enumerate(specs):
+            pod = make_pod(f"g-{i}", cpu=cpu, priority_class="high", pod_group="g", spec=spec)
+            self.client.create(pod)
+        return [f"g-{i}" for i in range(len(specs))]
+
+    def bound(self) -> set[str]:
+        """The names of the pods that have a node."""
+        return {p["metadata"]["name"] for p in self.client.list("Pod") if p["spec"].get("nodeName")}
+
+    def message(self) -> str:
+        """What the pending pods and the PodGroup say."""
+        told: list[Object] = self.client.list("Pod") + self.client.list("PodGroup")
+        conditions = [c for each in told for c in each.get("status", {}).get("conditions", ())]
+        return " ".join(str(c.get("message", "")) for c in conditions)
+
+
+@pytest.fixture
+async def bed(cluster: Cluster, tmp_path: Path) -> AsyncIterator[Bed]:
+    """The extender runs, and kube-scheduler asks it."""
+    extender = ExtenderProcess(tmp_path, cluster.control_plane.kubeconfig, SETTINGS)
+    try:
+        await extender.start()
+        await asyncio.to_thread(cluster.use_extender, extender.url)
+        yield Bed(cluster)
+    finally:
+        await extender.close()
+
+
+@pytest.mark.parametrize("nodes", [2, 8])
+async def test_an_empty_cluster_starts_a_gang_whole_and_at_once(bed: Bed, nodes: int) -> None:
+    def play() -> float:
+        bed.prepare(nodes)
+        started = time.monotonic()
+        members = bed.gang(nodes, cpu=1)
+        bed.client.wait_for(lambda: bed.bound() >= set(members), what="all members bound")
+        return time.monotonic() - started
+
+    assert await asyncio.to_thread(play) < AT_ONCE
+
+
+async def test_no_pod_is_evicted_for_devices_that_a_node_has_for_one_member(bed: Bed) -> None:
+    """One node, 8 devices free, and both members claim 8: the gang never fits."""
+
+    def play() -> None:
+        low = bed.full(bed.prepare(1))
+        bed.gang(2, cpu=8)
+        time.sleep(QUIET)
+        assert bed.bound() == low
+        bed.client.wait_for(lambda: "claims devices" in bed.message(), what="the reason is told")
+
+    await asyncio.to_thread(play)
+
+
+async def test_no_pod_is_evicted_for_a_claim_that_members_share(bed: Bed) -> None:
+    """One claim is allocated on one node, and two full nodes are needed for the CPU."""
+
+    def play() -> None:
+        low = bed.full(bed.prepare(2))
+        bed.gang(2, cpu=20, shared=True)
+        time.sleep(QUIET)
+        assert bed.bound() == low
+        bed.client.wait_for(lambda: "shared" in bed.message(), what="the claim is named")
+
+    await asyncio.to_thread(play)
+
+
+async def test_members_with_claims_of_their_own_preempt(bed: Bed) -> None:
+    """Devices are free on both nodes and their CPU is not: one eviction a node."""
+
+    def play() -> None:
+        bed.full(bed.prepare(2))
+        members = bed.gang(2, cpu=20)
+        bed.client.wait_for(lambda: bed.bound() == set(members), what="all members bound")
+
+    await asyncio.to_thread(play)
+
+
+async def test_an_empty_cluster_starts_a_gang_on_local_volumes(bed: Bed) -> None:
+    """Each node has one local volume: where a claim is bound is decided as members are assumed."""
+
+    def play() -> float:
+        nodes = bed.prepare(4)
+        local_class(bed.client)
+        for node in nodes:
+            volume(bed.client, f"v-{node}", {"kubernetes.io/hostname": [node]})
+        started = time.monotonic()
+        specs = [volume_claim(bed.client, f"d-{i}") for i in range(4)]
+        members = bed.members(specs, cpu=1)
+
+        def bound() -> bool:
+            bind_volumes(bed.client)
+            return bed.bound() >= set(members)
+
+        bed.client.wait_for(bound, what="all members bound")
+        return time.monotonic() - started
+
+    assert await asyncio.to_thread(play) < AT_ONCE
+
+
+async def test_no_pod_is_evicted_for_volumes_that_are_in_one_zone(bed: Bed) -> None:
+    """Three members have their volume in a zone of two nodes: one of them fits nowhere."""
+
+    def play() -> None:
+        nodes = bed.prepare(4)
+        zones = dict(zip(nodes, ("a", "a", "b", "b"), strict=True))
+        for node, zone in zones.items():
+            bed.client.patch("Node", node, {"metadata": {"labels": {ZONE: zone}}})
+        low = bed.full(nodes)
+        local_class(bed.client)
+        specs = []
+        for i, zone in enumerate("aaab"):
+            volume(bed.client, f"v-{i}", {ZONE: [zone]}, claim=f"d-{i}")
+            specs.append(volume_claim(bed.client, f"d-{i}", volume=f"v-{i}"))
+        bed.members(specs, cpu=20)
+        time.sleep(QUIET)
+        assert bed.bound() == low
+
+    await asyncio.to_thread(play)
+
+
+async def test_no_pod_is_evicted_for_a_feature_that_no_node_declares(bed: Bed) -> None:
+    """Kubelets older than RestartAllContainers: NodeDeclaredFeatures refuses every node."""
+    if bed.cluster.release.minor != "1.37":
+        pytest.skip("pods cannot say so before Kubernetes 1.37")
+
+    def play() -> None:
+        low = bed.full(bed.prepare(2))
+        rule = {
+            "action": "RestartAllContainers",
+            "exitCodes": {"operator": "In", "values": [42]},
+        }
+        pod = make_pod("x", cpu=20)
+        container = {
+            **pod["spec"]["containers"][0],
+            "restartPolicy": "Never",
+            "restartPolicyRules": [rule],
+        }
+        bed.members([{"restartPolicy": "Never", "containers": [container]}] * 2, cpu=20)
+        time.sleep(QUIET)
+        assert bed.bound() == low
+
+    await asyncio.to_thread(play)
