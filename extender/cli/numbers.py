@@ -5,38 +5,56 @@ from __future__ import annotations
 import argparse
 import math
 
+from extender.model.settings_rules import MOST_COUNT, MOST_SECONDS
+
+LONGEST = 20
+"""Digits that are read."""
+LEAST_FACTOR, MOST_FACTOR = 0.001, 1000
+
 
 def port_number(text: str) -> int:
-    """Return a TCP port."""
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 65536:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: 1 to 65535")
-    return int(text)
+    """Return a TCP port to connect to."""
+    return _whole(text, 1, 65535, f"{text!r} is no port: 1 to 65535")
+
+
+def listening_port(text: str) -> int:
+    """Return a TCP port to listen at; 0 takes a free one."""
+    return _whole(text, 0, 65535, f"{text!r} is no port: 0 to 65535")
 
 
 def seconds(text: str) -> float:
     """Return a time that is not negative."""
-    try:
-        found = float(text)
-    except ValueError:
-        found = math.nan
-    if not 0 <= found < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds: 0 or more")
+    found = _fraction(text)
+    if not 0 <= found <= MOST_SECONDS:
+        wrong = f"{text!r} is no number of seconds: 0 to {MOST_SECONDS}"
+        raise argparse.ArgumentTypeError(wrong)
     return found
 
 
-def positive(text: str) -> float:
-    """Return a factor above 0."""
-    try:
-        found = float(text)
-    except ValueError:
-        found = math.nan
-    if not 0 < found < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+def factor(text: str) -> float:
+    """Return what times are multiplied with."""
+    found = _fraction(text)
+    if not LEAST_FACTOR <= found <= MOST_FACTOR:
+        wrong = f"{text!r} is no factor: {LEAST_FACTOR} to {MOST_FACTOR}"
+        raise argparse.ArgumentTypeError(wrong)
     return found
 
 
 def at_least_one(text: str) -> int:
     """Return a count."""
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of 1 or more")
+    wrong = f"{text!r} is no whole number: 1 to {MOST_COUNT}"
+    return _whole(text, 1, MOST_COUNT, wrong)
+
+
+def _whole(text: str, least: int, most: int, wrong: str) -> int:
+    digits = text.isascii() and text.isdigit() and len(text) <= LONGEST
+    if not digits or not least <= int(text) <= most:
+        raise argparse.ArgumentTypeError(wrong)
     return int(text)
+
+
+def _fraction(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

@@ -11,7 +11,7 @@ from typing import Any
 
 from extender.cli import config
 from extender.cli.exit_statuses import BAD_INPUT, INTERRUPTED, statuses
-from extender.cli.numbers import positive
+from extender.cli.numbers import factor
 from extender.cli.output import error
 from extender.model.errors import InvalidInput
 from extender.sandbox.command import run_sandbox, scenario_titles
@@ -48,7 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument(
         "--time-scale",
-        type=positive,
+        type=factor,
         default=1.0,
         metavar="X",
         help="multiply grace periods and pauses of the scenario",

@@ -36,6 +36,7 @@ from extender.cli.debug_source import DebugView
 from extender.cli.exit_statuses import BAD_INPUT, OK, UNREACHED, statuses
 from extender.cli.grpc_side import GrpcSide
 from extender.cli.listener_rules import require_closed
+from extender.cli.numbers import listening_port
 from extender.cli.output import error
 from extender.cli.process_end import leave_behind
 from extender.cli.replica import Replica
@@ -63,6 +64,7 @@ from extender.model.errors import ExtenderError, InvalidInput
 from extender.model.metadata import keep_annotations
 from extender.model.mode import OBSERVE
 from extender.model.settings import LeadershipSettings, Settings
+from extender.model.settings_rules import validate
 from extender.search.solver import BACKEND
 from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server, stop_on_signals
@@ -90,8 +92,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--config", type=Path, help="configuration (YAML)")
     parser.add_argument("--kubeconfig", help="default: in-cluster, else $KUBECONFIG")
     parser.add_argument("--host", help="overrides server.host")
-    parser.add_argument("--port", type=int, help="overrides server.port")
-    parser.add_argument("--health-port", type=int, help="overrides server.healthPort")
+    parser.add_argument("--port", type=listening_port, help="overrides server.port")
+    parser.add_argument("--health-port", type=listening_port, help="overrides server.healthPort")
     parser.add_argument(
         "--allow-open-port",
         action="store_true",
@@ -109,6 +111,7 @@ def run(args: argparse.Namespace) -> int:
             if (value := getattr(args, key)) is not None
         }
         settings = replace(settings, server=replace(settings.server, **overrides))
+        validate(settings)
         require_closed(settings.server, allowed=args.allow_open_port)
         configure_logs(settings.server.log_level)
         sys.setswitchinterval(SWITCH_SECONDS)

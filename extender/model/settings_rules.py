@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from math import isnan
+
+from msgspec import Struct
+from msgspec.structs import fields
+
 from extender.model.cost_order import problems_of
 from extender.model.errors import InvalidInput
 from extender.model.fairness import problems_of as fairness_problems
@@ -28,11 +34,19 @@ from extender.model.tracing import problems_of as tracing_problems
 
 SettingsRule = tuple[bool, str]
 """(whether it is kept, what is wrong where it is not)."""
+MOST_COUNT = 2**31 - 1
+"""What any library below takes as an integer."""
+MOST_BYTES = 2**40
+MOST_SECONDS = 1_000_000_000
+"""Thirty-one years, and the most of any number with a fraction: no sum of a moment and such a time
+is beyond a date or a timer."""
 
 
 def validate(settings: Settings) -> None:
     """Raise InvalidInput that names every value outside its range."""
     s = settings
+    if endless := list(_beyond(settings, "")):
+        raise InvalidInput("; ".join(endless))
     rules = (
         *_server(s.server),
         *_api(s.api),
@@ -56,6 +70,33 @@ def validate(settings: Settings) -> None:
     wrong += conflicts_of(s.mode, binds=s.bind.enabled, grpc=bool(s.grpc.listen))
     if wrong:
         raise InvalidInput("; ".join(wrong))
+
+
+def _beyond(value: object, path: str) -> Iterator[str]:
+    """Yield what is wrong with each number at ``path`` and below that has no end, or none to use.
+
+    Such a number keeps many a rule (``.inf`` is positive) and breaks whatever counts with it.
+    """
+    if isinstance(value, Struct):
+        for field in fields(value):
+            name = f"{path}.{field.encode_name}".lstrip(".")
+            yield from _beyond(getattr(value, field.name), name)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from _beyond(each, f"{path}[{key}]")
+    elif isinstance(value, tuple):
+        for place, each in enumerate(value):
+            yield from _beyond(each, f"{path}[{place}]")
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        most = MOST_COUNT if isinstance(value, int) else MOST_SECONDS
+        most = MOST_SECONDS if path.endswith("Seconds") else most
+        most = MOST_BYTES if "Bytes" in path else most
+        if isnan(value):
+            yield f"{path} must be a number: it is nan"
+        elif value > most:
+            yield f"{path} must be at most {most}: it is {value:g}"
+        elif value < -most:
+            yield f"{path} must be at least -{most}: it is {value:g}"
 
 
 def _server(s: ServerSettings) -> tuple[SettingsRule, ...]:
@@ -99,6 +140,7 @@ def _server(s: ServerSettings) -> tuple[SettingsRule, ...]:
             "server.maxBytesInFlight must be at least 4/3 of server.maxBodyBytes (a quarter is "
             "kept for small bodies)",
         ),
+        (s.drain_seconds >= 0, "server.drainSeconds must not be negative"),
         (s.head_seconds > 0, "server.headSeconds must be positive"),
         (s.body_seconds > 0, "server.bodySeconds must be positive"),
         (0 <= s.pod_wait_seconds <= 1, "server.podWaitSeconds must be 0..1"),
@@ -109,6 +151,10 @@ def _api(s: ApiSettings) -> tuple[SettingsRule, ...]:
     return (
         (s.connections >= 8, "api.connections must be at least 8"),
         (s.requests_per_second >= 0, "api.requestsPerSecond must not be negative"),
+        (
+            not 0 < s.requests_per_second < 1,
+            "api.requestsPerSecond must be 0 (no limit) or at least 1",
+        ),
     )
 
 

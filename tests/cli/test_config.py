@@ -50,7 +50,7 @@ def test_configmap_is_opened(tmp_path: Path) -> None:
         ("plan: {pdbPolicy: maybe}", "f: plan.pdbPolicy: 'maybe' is none of prefer, respect"),
         ("mode: observ", "f: mode: 'observ' is none of enforce, observe"),
         ("groups: {unit: {jobset: x}}", "f: groups.unit[...]: 'x' is none of all, single"),
-        ("plan: {seconds: .nan}", "f: plan.seconds must be positive"),
+        ("plan: {seconds: .nan}", "f: plan.seconds must be a number: it is nan"),
         ("groups: {dialects: [1]}", "f: groups.dialects[0]: Expected `str`, got `int`"),
         ("groups: {dialects: [jobste]}", "f: groups.dialects: 'jobste' is no dialect"),
         ("groups: {unit: {pod-group: all}}", "f: groups.unit: pod-group groups state their own"),

@@ -180,6 +180,14 @@ def test_no_namespace_is_told_before_a_server_is_asked(
         (OK, ["check", "--config", "manifests/extender-config.yaml"]),
         (BAD, ["sandbox", "nowhere"]),
         (BAD, ["sandbox", "--time-scale", "0"]),
+        (BAD, ["sandbox", "--time-scale", "1e300"]),
+        (BAD, ["sandbox", "--time-scale", "1e-300"]),
+        (BAD, ["plan", "x", "--gang", "x", "--seconds", "1e300"]),
+        (BAD, ["decisions", "--limit", "9" * 5000]),
+        (BAD, ["serve", "--port", "70000"]),
+        (BAD, ["serve", "--port", "-1"]),
+        (BAD, ["serve", "--health-port", "9" * 30]),
+        (BAD, ["serve", "--port", "8888", "--health-port", "8888"]),
         (OK, ["sandbox", "--list"]),
         (BAD, ["serve", "--config", "/nowhere"]),
         (BAD, ["serve", "--kubeconfig", "/nowhere"]),
@@ -192,6 +200,18 @@ def test_what_needs_no_server(
 ) -> None:
     monkeypatch.chdir(ROOT)
     assert ended(words) == expected
+
+
+@pytest.mark.parametrize("command", ["serve", "check", "sandbox"])
+def test_a_number_without_an_end_is_refused_at_the_start(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("plan: {branchNodes: 1" + "0" * 26 + "}\napi: {requestsPerSecond: .inf}\n")
+    assert ended([command, "--config", str(file)]) == BAD
+    said = capsys.readouterr().err
+    assert f"{file}: api.requestsPerSecond must be at most 1000000000: it is inf; " in said
+    assert "plan.branchNodes must be at most 2147483647: it is 1e+26" in said
 
 
 def test_an_interrupt_is_told_as_shells_do(monkeypatch: pytest.MonkeyPatch) -> None:
