@@ -12,6 +12,7 @@ import os
 import ssl
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -58,7 +59,7 @@ class TokenFile:
             raise InvalidInput(f"token file {self._path}: {error.strerror}") from error
         if not token:
             raise InvalidInput(f"token file {self._path} is empty")
-        return f"Bearer {token}"
+        return _sendable(f"Bearer {token}", f"token file {self._path}")
 
 
 class _Configured:
@@ -74,7 +75,14 @@ class _Configured:
 
     def _read(self) -> str | None:
         header: str | None = self._configuration.get_api_key_with_prefix("BearerToken")
-        return header
+        return header and _sendable(header, "the token")
+
+
+def _sendable(header: str, what: str) -> str:
+    """Return a header that can be sent as it is. Raises InvalidInput, which does not show it."""
+    if not (header.isascii() and header.isprintable()):
+        raise InvalidInput(f"{what} holds a character that no header may have")
+    return header
 
 
 def find_access(kubeconfig: str | None, context: str | None, server: str | None) -> Access:
@@ -94,9 +102,27 @@ def find_access(kubeconfig: str | None, context: str | None, server: str | None)
 
 
 def _checked(server: str) -> str:
-    if not server.startswith(("http://", "https://")):
-        raise InvalidInput(f"server {server!r} must begin with http:// or https://")
+    _check_url("server", server)
+    parts = urlsplit(server)
+    if "@" in parts.netloc or "?" in server or "#" in server:
+        raise InvalidInput(
+            "server must have no user, password, query or fragment: it is written to the log, and "
+            "credentials belong into the kubeconfig's user"
+        )
     return server.rstrip("/")
+
+
+def _check_url(what: str, url: str) -> None:
+    """Raise InvalidInput unless requests can be sent there. The URL may be secret in part."""
+    if not url.startswith(("http://", "https://")):
+        raise InvalidInput(f"{what} must begin with http:// or https://")
+    try:
+        parts = urlsplit(url)
+        usable = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not url.isprintable() or " " in url:
+        raise InvalidInput(f"{what} must be a URL: http://HOST:PORT or https://HOST:PORT")
 
 
 def _plain_tls(server: str) -> ssl.SSLContext | None:
@@ -162,14 +188,22 @@ def _from_kubeconfig(path: str, context: str | None, server: str | None) -> Acce
             authorization = _Configured(configuration, blocking=blocking)
         elif "exec" in user and not configuration.cert_file:
             raise InvalidInput(f"kubeconfig {path}: the exec plugin gave no credentials")
-    address = _checked(server or configuration.host)
+    proxy = getattr(configuration, "proxy", None)
+    try:
+        address = _checked(server or configuration.host)
+        if proxy:
+            _check_url("proxy-url", proxy)
+        if token := configuration.api_key.get("BearerToken"):
+            _sendable(token, "the token")
+    except InvalidInput as problem:
+        raise InvalidInput(f"kubeconfig {path}: {problem}") from None
     return Access(
         server=address,
         namespace=namespace,
         authorization=authorization,
         tls=_tls(configuration) if address.startswith("https://") else None,
         server_hostname=getattr(configuration, "tls_server_name", None),
-        proxy=getattr(configuration, "proxy", None),
+        proxy=proxy,
     )
 
 

@@ -23,7 +23,8 @@ LEVELS = {
 def configure_logs(level: str = "info", stream: IO[str] | None = None) -> None:
     """Send every log line of the process to ``stream`` (default: standard error) as JSON.
 
-    Lines of one call share ``request_id`` and ``verb``.
+    Lines of one call share ``request_id`` and ``verb``. What libraries say at the level debug is
+    never written: it may hold credentials (requests_oauthlib writes tokens).
     """
     shared = (
         structlog.contextvars.merge_contextvars,
@@ -47,6 +48,8 @@ def configure_logs(level: str = "info", stream: IO[str] | None = None) -> None:
             ],
         )
     )
+    handler.addFilter(lambda record: record.levelno > logging.DEBUG or hasattr(record, "_logger"))
+    handler.addFilter(lambda record: record.levelno > logging.DEBUG or hasattr(record, "_logger"))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(LEVELS[level])

@@ -14,6 +14,7 @@ import trustme
 import yaml
 
 from extender.kube import credentials
+from extender.kube.api_errors import Unavailable
 from extender.kube.client import KubeClient
 from extender.kube.credentials import find_access
 from extender.model.errors import InvalidInput
@@ -251,3 +252,60 @@ def test_only_a_kubeconfig_imports_the_kubernetes_package(service_account: Path)
     )
     command = [sys.executable, "-c", code, str(service_account)]
     assert subprocess.run(command, check=False).returncode == 0
+
+
+SECRET = "hunter2"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "wrong"),
+    [
+        ({"server": f"https://user:{SECRET}@host"}, {}, "must have no user, password"),
+        ({"server": f"https://user:{SECRET}@host"}, {"token": "t"}, "must have no user, password"),
+        ({"server": f"https://{SECRET}@host"}, {}, "must have no user, password"),
+        ({"server": f"https://host?key={SECRET}"}, {}, "must have no user, password, query"),
+        ({"server": f"https://host#{SECRET}"}, {}, "must have no user, password, query"),
+        ({"server": f"ftp://user:{SECRET}@host"}, {}, "must begin with http:// or https://"),
+        ({"server": f"https://user:{SECRET}@host:port"}, {}, "must be a URL"),
+        ({"server": "https://host:0"}, {}, "must be a URL"),
+        ({"server": "https://"}, {}, "must begin with http"),
+        ({"server": f"https://[{SECRET}"}, {}, "Invalid IPv6 URL"),
+        ({"server": f"https://ho st/{SECRET}"}, {}, "must be a URL"),
+        ({"proxy-url": f"socks5://user:{SECRET}@host"}, {}, "proxy-url must begin with http://"),
+        ({"proxy-url": f"http://user:{SECRET}@host:port"}, {}, "proxy-url must be a URL"),
+        ({"proxy-url": f"http://user:{SECRET}@[host"}, {}, "proxy-url must be a URL"),
+        ({}, {"token": f"{SECRET}\nX-Other: 1"}, "token holds a character"),
+        ({}, {"token": f"{SECRET}\u00e9"}, "token holds a character"),
+    ],
+)
+def test_what_would_be_logged_or_fail_with_each_request_is_refused_at_the_start(
+    cluster: dict[str, Any], user: dict[str, Any], wrong: str, tmp_path: Path
+) -> None:
+    path = kubeconfig(tmp_path, user, **cluster)
+    with pytest.raises(InvalidInput, match=f"kubeconfig {path}: .*{wrong}") as refused:
+        find_access(path, None, None)
+    assert SECRET not in str(refused.value)
+
+
+def test_a_server_on_the_command_line_is_checked_too() -> None:
+    with pytest.raises(InvalidInput, match="must have no user") as refused:
+        find_access(None, None, f"https://user:{SECRET}@host")
+    assert SECRET not in str(refused.value)
+
+
+async def test_a_proxy_may_ask_for_a_password_which_no_error_shows(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path, **{"proxy-url": f"http://user:{SECRET}@127.0.0.1:1"})
+    async with await KubeClient.connect(path) as client:
+        with pytest.raises(Unavailable) as failed:
+            await client.get("/version")
+    assert "127.0.0.1" in str(failed.value)
+    assert SECRET not in str(failed.value)
+
+
+async def test_a_token_file_with_several_lines_sends_nothing(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("one")
+    async with await KubeClient.connect(kubeconfig(tmp_path, {"tokenFile": "token"})) as client:
+        (tmp_path / "token").write_text(f"{SECRET}\r\nX-Other: 1")
+        with pytest.raises(Unavailable, match="holds a character") as failed:
+            await client.get("/version")
+    assert SECRET not in str(failed.value)

@@ -102,3 +102,12 @@ def test_one_line_a_decision(stream: io.StringIO) -> None:
     )
     assert (line["victims"], line["seats"], line["proof"]) == (2, 0, "optimal")
     assert "explanation" not in line
+
+
+def test_libraries_tell_nothing_at_the_level_debug_which_may_hold_a_token(
+    stream: io.StringIO,
+) -> None:
+    configure_logs("debug", stream)
+    logging.getLogger("requests_oauthlib.oauth2_session").debug("Adding token %s", "hunter2")
+    structlog.get_logger("gang").debug("ours")
+    assert [line["event"] for line in written(stream)] == ["ours"]
