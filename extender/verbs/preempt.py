@@ -11,6 +11,7 @@ left to kube-scheduler, or a gang is evicted whole by us.
 
 from __future__ import annotations
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from extender.gang.act.book import Flight
@@ -30,6 +31,21 @@ from extender.verbs.pod_lookup import PodLookup
 from extender.wire.preempt_json import NodeVictims, PreemptArgs, PreemptResult
 
 NOTHING = PreemptResult(candidates={})
+
+
+class _Waits(Struct):
+    """What stands against candidates for now, and passes without an event for kube-scheduler."""
+
+    node: str = ""
+    """One of their nodes, "" for none."""
+    victims: set[str] = field(default_factory=set)
+    """Uids of victims whose binding does not show yet."""
+
+    def for_binding(self, node: str, victims: set[str]) -> None:
+        """Add a candidate whose victims do not all sit there as far as is known."""
+        if victims:
+            self.node = node
+            self.victims |= victims
 
 
 class Preempt:
@@ -68,8 +84,7 @@ class Preempt:
             return NOTHING
         if context.samples.withheld(pod.uid):
             # It was refused as a member a moment ago, free nodes and all, and is treated alone now.
-            context.notices.held_back.wake([pod])
-            return NOTHING
+            return self._again(pod, args.candidates)
         if not context.acts_for(pod):
             return self._as_it_would(pod, args.candidates)
         if self._beyond_quorum(pod) or context.kept_off(pod):
@@ -79,6 +94,12 @@ class Preempt:
         if not result.candidates and args.pod.nominated:
             self._of_no_use(pod, args.pod.nominated)
         return result
+
+    def _again(self, pod: Pod, candidates: dict[str, NodeVictims]) -> PreemptResult:
+        """Allow no node, and have the pod tried again: what it was told before does not stand."""
+        for node in sorted(candidates)[:1]:
+            self._context.notices.held_back.retry(pod, node)
+        return NOTHING
 
     def _of_no_use(self, pod: Pod, node: str) -> None:
         """Clear the nomination that this attempt was made with, unless a plan holds its seat.
@@ -100,33 +121,43 @@ class Preempt:
     def _as_it_would(self, pod: Pod, candidates: dict[str, NodeVictims]) -> PreemptResult:
         """Leave the choice to kube-scheduler, but for nodes where it would cost somebody a seat."""
         if self._context.samples.goes_on(pod.uid):
-            return NOTHING
+            return self._again(pod, candidates)
+        waits = _Waits()
         held = self._context.book.nodes()
         kept: dict[str, NodeVictims] = {}
         for node, candidate in candidates.items():
             if node in held:
                 victims = self._victims(node, candidate)
-                if victims is None or not self._leaves_seats(pod, node, victims):
+                if victims is None:
+                    waits.for_binding(node, self._unbound(candidate))
+                    continue
+                if not self._leaves_seats(pod, node, victims):
+                    waits.node = node
                     continue
             known = map(self._context.cluster.pod, candidate.uids)
-            if not any(self._takes_its_seat(each) for each in known if each is not None):
-                kept[node] = candidate
-        return self._allowed(pod, kept)
+            if any(self._takes_its_seat(each) for each in known if each is not None):
+                waits.node = node
+                continue
+            kept[node] = candidate
+        return self._allowed(pod, kept, waits)
 
     async def _single(
         self, pod: Pod, candidates: dict[str, NodeVictims], asked: float
     ) -> PreemptResult:
         if self._context.samples.goes_on(pod.uid):
-            return NOTHING  # a node that it has not been offered yet may be free
-        clean, breaking = self._sorted(pod, candidates)
+            return self._again(pod, candidates)  # a node that it has not been offered may be free
+        waits = _Waits()
+        clean, breaking = self._sorted(pod, candidates, waits)
         if not breaking:
-            return self._allowed(pod, clean)
-        return await self._cheapest(pod, clean, breaking, asked)
+            return self._allowed(pod, clean, waits)
+        waits.node = waits.node or min(breaking)
+        return await self._cheapest(pod, clean, breaking, asked, waits)
 
     def _sorted(
-        self, pod: Pod, candidates: dict[str, NodeVictims]
+        self, pod: Pod, candidates: dict[str, NodeVictims], waits: _Waits
     ) -> tuple[dict[str, NodeVictims], dict[str, NodeVictims]]:
-        """Return the nodes that may be had now, and those of them that break a gang."""
+        """Return the nodes that may be had now, and those of them that break a gang. ``waits``
+        takes what stands against the others for now."""
         snapshot = self._context.cluster.snapshot()
         spared = self._context.spared()
         if spared:
@@ -136,6 +167,7 @@ class Preempt:
         for node, candidate in candidates.items():
             victims = self._victims(node, candidate)
             if victims is None:
+                waits.for_binding(node, self._unbound(candidate))
                 continue
             gangs = [self._gang_of(victim, snapshot) for victim in victims]
             if any(
@@ -143,9 +175,9 @@ class Preempt:
                 for victim, gang in zip(victims, gangs, strict=True)
             ):
                 continue
-            if not self._leaves_seats(pod, node, victims):
-                continue
-            if any(self._takes_its_seat(victim) for victim in victims):
+            taken = any(self._takes_its_seat(victim) for victim in victims)
+            if taken or not self._leaves_seats(pod, node, victims):
+                waits.node = node
                 continue
             if any(self._goes_whole(gang, snapshot) for gang in gangs):
                 breaking[node] = candidate
@@ -153,10 +185,16 @@ class Preempt:
                 clean[node] = candidate
         return clean, breaking
 
-    def _allowed(self, pod: Pod, clean: dict[str, NodeVictims]) -> PreemptResult:
-        """Leave the choice to kube-scheduler, which keeps the room on one of these for the pod."""
+    def _allowed(self, pod: Pod, clean: dict[str, NodeVictims], waits: _Waits) -> PreemptResult:
+        """Leave the choice to kube-scheduler, which keeps the room on one of these for the pod.
+
+        Where there is none and what stands against the others passes, kube-scheduler would try the
+        pod again after five minutes: no event that its own filters wait for may follow.
+        """
         if clean:
             self._context.offers.note(pod, list(clean))
+        elif waits.node:
+            self._context.notices.held_back.park(pod, waits.node, waits.victims)
         return PreemptResult(candidates=clean)
 
     def _victims(self, node: str, candidate: NodeVictims) -> list[Pod] | None:
@@ -168,6 +206,11 @@ class Preempt:
         found = [self._context.cluster.pod(uid) for uid in candidate.uids]
         pods = [victim for victim in found if victim is not None and victim.node == node]
         return pods if pods and len(pods) == len(found) else None
+
+    def _unbound(self, candidate: NodeVictims) -> set[str]:
+        """Return the victims that kube-scheduler has placed and whose binding does not show yet."""
+        found = [self._context.cluster.pod(uid) for uid in candidate.uids]
+        return {victim.uid for victim in found if victim is not None and not victim.node}
 
     def _leaves_seats(self, pod: Pod, node: str, victims: list[Pod]) -> bool:
         return self._context.spare.why_not(pod, node, leaving=victims) is None
@@ -195,6 +238,7 @@ class Preempt:
         clean: dict[str, NodeVictims],
         breaking: dict[str, NodeVictims],
         asked: float,
+        waits: _Waits,
     ) -> PreemptResult:
         """Let the search choose between nodes that break a gang and nodes that do not.
 
@@ -204,18 +248,18 @@ class Preempt:
         asking = self._context.asking
         stale = asking.stale()
         if stale is not None:
-            return self._allowed(pod, clean)
+            return self._allowed(pod, clean, waits)
         gang = single_gang(pod)
         candidates = Candidates(frozenset(clean.keys() | breaking.keys()), asked)
         cheap = await asking.ask(gang, candidates)
         # A search takes seconds, in which seats may have come to be held there, and victims to be
         # protected, or of a gang that goes whole.
-        clean = self._sorted(pod, clean)[0]
+        clean = self._sorted(pod, clean, waits)[0]
         if isinstance(cheap, Refusal):
-            return self._allowed(pod, clean)
+            return self._allowed(pod, clean, waits)
         if clean and cheap.victims and {victim.node for victim in cheap.victims} <= clean.keys():
-            return self._allowed(pod, clean)
+            return self._allowed(pod, clean, waits)
         answer = await asking.ensure(gang.key, Verb.PREEMPT, single=gang, candidates=candidates)
         if isinstance(answer, Flight):
             return NOTHING
-        return self._allowed(pod, self._sorted(pod, clean)[0])
+        return self._allowed(pod, self._sorted(pod, clean, waits)[0], waits)

@@ -55,9 +55,13 @@ class Samples:
         return walk.goes_on
 
     def goes_on(self, uid: str) -> bool:
-        """Whether the pod has not been offered all nodes yet: nobody is evicted for it."""
+        """Whether the pod has not been offered all nodes yet: no pod is evicted for it. True once a
+        list: an attempt that ends before filter is asked has looked at all nodes."""
         walk = self._walks.get(uid)
-        return walk is not None and walk.goes_on
+        if walk is None or not walk.goes_on:
+            return False
+        walk.goes_on = False
+        return True
 
     def forget(self, uid: str) -> None:
         """The pod has a node to go to."""

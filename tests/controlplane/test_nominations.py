@@ -288,3 +288,27 @@ def test_one_of_150_nodes_is_found_by_its_nomination(bed: Bed) -> None:
     bed.extender.alone = outside
     bed.take(outside)
     assert bed.client.get("Pod", "p")["spec"]["nodeName"] == outside
+
+
+# -- a pod that preempt alone refused ----------------------------------------------------------
+
+
+def test_a_nomination_that_ends_wakes_a_pod_that_fits_nowhere(bed: Bed) -> None:
+    """NodeResourcesFit alone has refused it: a changed annotation is no event for that plugin."""
+    (node,) = bed.cluster.nodes(1)
+    bed.fill(node)
+    bed.make()
+    bed.ungate()
+    preempt = bed.client.wait_for(lambda: bed.extender.calls("preempt", "p"), what="an attempt")
+    assert not bed.extender.calls("filter", "p")
+    bed.wait_for_attempt()
+    time.sleep(2.0)  # its back-off is over
+    asked = len(preempt)
+    bed.client.patch("Pod", "p", {"metadata": {"annotations": {"woken": "1"}}})
+    time.sleep(3.0)
+    assert len(bed.extender.calls("preempt", "p")) == asked, "not woken"
+    bed.nominate(node)
+    bed.client.patch("Pod", "p", {"status": {"nominatedNodeName": None}}, subresource="status")
+    bed.client.wait_for(
+        lambda: len(bed.extender.calls("preempt", "p")) > asked, 10.0, what="another attempt"
+    )

@@ -68,6 +68,7 @@ class Desk:
         self.cheap: Plan | Refusal = NO
         self.answer: Flight | Refusal = NO
         self.during: Callable[[], None] = lambda: None
+        self.parked: list[tuple[str, set[str]]] = []
         self.said: list[tuple[Any, ...]] = []
         self.accepted: list[list[str]] = []
         """What kube-scheduler's own rules let each pod onto, as it was noted."""
@@ -123,7 +124,8 @@ class Desk:
                 SimpleNamespace(
                     held_back=SimpleNamespace(
                         note=lambda pod, unit: say("held back", unit),
-                        wake=lambda pods: say("wake"),
+                        park=lambda pod, node, victims: self.parked.append((node, victims)),
+                        retry=lambda pod, node: say("again", node),
                     ),
                     nominations=SimpleNamespace(clear=lambda pods, node: say("cleared", node)),
                 ),

@@ -64,6 +64,7 @@ async def test_one_that_was_not_offered_every_node_yet_evicts_nobody() -> None:
     desk = Desk(one)
     desk.goes_on = True
     assert await desk.asked(SINGLE, n0=one) == []
+    assert desk.said == [("again", "n0")]
 
 
 async def test_one_that_was_kept_off_by_our_word_alone_is_tried_again_and_evicts_nobody() -> None:
@@ -71,7 +72,7 @@ async def test_one_that_was_kept_off_by_our_word_alone_is_tried_again_and_evicts
     desk = Desk(one)
     desk.withheld = SINGLE.uid
     assert await desk.asked(SINGLE, n0=one) == []
-    assert desk.said == [("wake",)]
+    assert desk.said == [("again", "n0")]
 
 
 async def test_who_acts_for_everybody_acts_for_each_namespace() -> None:
@@ -120,6 +121,27 @@ async def test_one_victim_that_must_stay_keeps_the_others_on_its_node() -> None:
         assert list(result.candidates) == left
 
 
+@pytest.mark.parametrize("acts", [True, False])
+async def test_one_refused_for_now_is_remembered_with_a_node_that_it_may_have_later(
+    *, acts: bool
+) -> None:
+    """A victim that is being seated, and one that is placed and whose binding does not show."""
+    seated, placed = member("s", "n0", "on"), alone("p", "")
+    protected = pod("u", on="n2", namespace="kube-system")
+    desk = Desk(seated, placed, protected)
+    desk.acts, desk.binding, desk.held = acts, {"on"}, {"n1"}
+    assert await desk.asked(SINGLE, n0=seated) == []
+    assert await desk.asked(SINGLE, n1=placed) == []
+    assert desk.parked == [("n0", set()), ("n1", {placed.uid})]
+
+
+async def test_one_refused_for_good_is_not_remembered() -> None:
+    protected = pod("u", on="n0", namespace="kube-system")
+    desk = Desk(protected)
+    assert await desk.asked(SINGLE, n0=protected) == []
+    assert desk.parked == []
+
+
 class TestNotActedFor:
     """Its namespace is not chosen: kube-scheduler does as it would, seats apart."""
 
@@ -161,7 +183,7 @@ class TestNotActedFor:
         desk = Desk(one)
         desk.acts, desk.goes_on = False, True
         assert await desk.asked(SINGLE, n0=one) == []
-        assert desk.said == []
+        assert desk.said == [("again", "n0")]
 
 
 class TestBreakingAGang:

@@ -19,6 +19,7 @@ def test_a_walk_goes_on_until_all_nodes_were_offered() -> None:
     samples = Samples(Clock())
     assert samples.refused("a", NAMES[:100], 300)
     assert samples.goes_on("a")
+    assert not samples.goes_on("a"), "filter was not asked since, so all nodes were looked at"
     assert samples.refused("a", NAMES[100:200], 300)
     assert not samples.refused("a", NAMES[200:], 300)
     assert not samples.goes_on("a")

@@ -2,6 +2,12 @@
 
 It tries a pod that an extender refused when a pod or node changes, at the latest after five
 minutes; that a plan is over is no such change, so the pod itself is touched.
+
+A pod that was refused in preempt alone was refused by kube-scheduler's own filters on every node.
+It waits for an event of those plugins, and a changed annotation is none. A nomination that ends is
+one: kube-scheduler takes it for a pod deleted from that node, for all pods of the same priority or
+less (updatePodInSchedulingQueue in pkg/scheduler/eventhandlers.go), and NodeResourcesFit waits for
+that. So such a pod is nominated to a node, and the nomination is cleared at once.
 """
 
 from __future__ import annotations
@@ -29,10 +35,22 @@ LONGEST_PAUSE = 5.0
 Value = TypeVar("Value")
 
 
+PARKED_SECONDS = 30.0
+"""After how long a pod that was refused in preempt is tried again if nothing else has woken it."""
+PARKED_PAUSE = 1.0
+"""Seconds between two such pods: each makes kube-scheduler try others, too."""
+
+
 class _Held(Struct, frozen=True):
     pod: Pod
-    unit: str
+    unit: str = ""
     """What it waits to see gone, "" = a seat is in its way."""
+    node: str = ""
+    """A node on which it may preempt, where it was refused in preempt."""
+    victims: frozenset[str] = frozenset()
+    """Uids of pods that it may preempt once their binding shows."""
+    since: float = 0.0
+    """Monotonic time."""
 
 
 class HeldBack:
@@ -55,8 +73,10 @@ class HeldBack:
         self._at_a_time = at_a_time
         self._kept: Shares[str, _Held] = Shares(MAX_HELD_BACK)
         """By uid, to be woken when a plan ends."""
-        self._failed: Shares[str, Pod] = Shares(MAX_HELD_BACK)
+        self._failed: Shares[str, _Held] = Shares(MAX_HELD_BACK)
         """By uid, those that could not be woken."""
+        self._parked_at = 0.0
+        """When a pod was tried again for having waited, monotonic."""
         self._again_at = 0.0
         self._pause = FIRST_PAUSE
 
@@ -65,14 +85,21 @@ class HeldBack:
         quorum that is being seated; or that waits until its ``unit`` has gone."""
         _put(self._kept, pod, _Held(pod, unit))
 
+    def park(self, pod: Pod, node: str, victims: AbstractSet[str] = frozenset()) -> None:
+        """Remember a pod that was refused in preempt for now, where it might preempt on ``node``;
+        for as long as a seat is in its way, or until one of ``victims`` is seen bound or gone."""
+        now = self._clocks.monotonic()
+        _put(self._kept, pod, _Held(pod, "", node, frozenset(victims), now))
+
     def tried(self, pod: Pod) -> None:
         """kube-scheduler tries a pod again of itself: it need not be woken for what was before."""
         self._failed.pop(pod.uid)
 
     def gone(self, pod: Pod) -> None:
-        """Forget a pod that is bound or gone."""
+        """Forget a pod that is bound or gone, and wake those that may preempt it now."""
         self._kept.pop(pod.uid)
         self._failed.pop(pod.uid)
+        self._wake_those(lambda held: pod.uid in held.victims)
 
     def pods(self) -> list[Pod]:
         """Return those that are to be woken when a plan ends, the oldest first."""
@@ -80,8 +107,7 @@ class HeldBack:
 
     def wake_all(self) -> None:
         """Wake the pods that a seat has kept waiting."""
-        waiting, self._kept = self.pods(), Shares(MAX_HELD_BACK)
-        self.wake(waiting)
+        self._wake_those(lambda held: True)
 
     def units(self) -> set[str]:
         """Return what some of them wait to see gone."""
@@ -93,15 +119,23 @@ class HeldBack:
 
     def units_ended(self, names: AbstractSet[str]) -> None:
         """Wake those who wait until one of these units has gone, or goes no more."""
-        waiting = [held.pod for held in self._kept.values() if held.unit in names]
-        for pod in waiting:
-            self._kept.pop(pod.uid)
-        self.wake(waiting)
+        self._wake_those(lambda held: held.unit in names)
+
+    def _wake_those(self, chosen: Callable[[_Held], bool]) -> None:
+        waiting = [held for held in self._kept.values() if chosen(held)]
+        for held in waiting:
+            self._kept.pop(held.pod.uid)
+        if waiting:
+            self._spawn(self._wake(waiting))
 
     def wake(self, pods: Sequence[Pod]) -> None:
         """Wake pods that have no seat."""
         if pods:
-            self._spawn(self._wake(pods))
+            self._spawn(self._wake([_Held(pod) for pod in pods]))
+
+    def retry(self, pod: Pod, node: str) -> None:
+        """Have a pod tried again at once that was just refused in preempt, also on ``node``."""
+        self._spawn(self._wake([_Held(pod, node=node)]))
 
     def round(self) -> None:
         """Try again to wake some that could not be written, namespaces by turns.
@@ -109,26 +143,45 @@ class HeldBack:
         Not all at once: it may be that none can be, or none of a namespace with thousands.
         """
         now = self._clocks.monotonic()
+        self._look_at_parked(now)
         if not len(self._failed) or now < self._again_at:
             return
         self._again_at = now + self._pause
         self._pause = min(LONGEST_PAUSE, 2 * self._pause)
         pending = self._snapshot().pending
         failed = [self._failed.take() for _ in range(self._at_a_time)]
-        self.wake([pod for pod in failed if pod is not None and pod.uid in pending])
+        again = [held for held in failed if held is not None and held.pod.uid in pending]
+        if again:
+            self._spawn(self._wake(again))
 
-    async def _wake(self, pods: Sequence[Pod]) -> None:
+    def _look_at_parked(self, now: float) -> None:
+        """Wake the pod that has waited longest since it was refused in preempt, if that is long:
+        what stood against it may have ended in a way that nobody tells us."""
+        if now - self._parked_at < PARKED_PAUSE:
+            return
+        long = now - PARKED_SECONDS
+        oldest = next((h for h in self._kept.values() if h.node and h.since <= long), None)
+        if oldest is not None:
+            self._parked_at = now
+            self._wake_those(lambda held: held is oldest)
+
+    async def _wake(self, waiting: Sequence[_Held]) -> None:
         moment = self._clocks.wall()
 
-        async def one(pod: Pod) -> None:
+        async def one(held: _Held) -> None:
+            pod = held.pod
             async with self._gate:
                 woken = await self._notifier.wake(pod, "", moment)
+                there = self._snapshot().pending.get(pod.uid)
+                if woken and held.node and there is not None and not there.nominated:
+                    woken = await self._notifier.nominate(pod, held.node)
+                    woken = await self._notifier.nominate(pod, "") and woken
             if woken:
                 self._pause = FIRST_PAUSE
             else:
-                _put(self._failed, pod, pod)
+                _put(self._failed, pod, held)
 
-        await each(pods, self._at_a_time, one)
+        await each(waiting, self._at_a_time, one)
 
 
 def _put(kept: Shares[str, Value], pod: Pod, value: Value) -> None:

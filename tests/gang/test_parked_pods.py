@@ -1,0 +1,87 @@
+"""An urgent pod of no gang that is refused in preempt for now is tried again once that is over.
+
+Where all nodes are full for kube-scheduler, filter is not asked, and the pod waits for an event of
+kube-scheduler's own filters: a nomination that ends is one, a changed annotation is none.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.sandbox.faults import Fault
+from tests.gang.rig import Rig, full_cluster, held_back, let_go
+
+
+def nominations(rig: Rig, name: str) -> Fault:
+    """Count the nominations of a pod: one that is written, and one that is cleared."""
+    return rig.server.faults.plan(Fault(times=1000, method="PATCH", path=f"pods/{name}/status"))
+
+
+async def until_woken(rig: Rig, written: Fault, name: str) -> None:
+    await rig.until(lambda: written.hits == 2, f"{name} was nominated, and is not any more", 3)
+    await rig.until(lambda: not rig.cached(name).nominated)
+
+
+async def seated(rig: Rig) -> tuple[str, str]:
+    """One member of two sits and the other is on its way to ``other``: all nodes are full."""
+    await rig.gang("high", 2, "high")
+    (node,) = (await rig.filter("high-0", "n0", "n1")).node_names
+    await rig.bind("high-0", node)
+    await rig.until(lambda: bool(rig.cached("high-0").node), "it sits")
+    (other,) = {"n0", "n1"} - {node}
+    assert (await rig.filter("high-1", other)).node_names == [other]
+    return node, other
+
+
+async def test_a_pod_that_may_not_preempt_a_gang_that_is_being_seated(rig: Rig) -> None:
+    node, other = await seated(rig)
+    await rig.pod("urgent", cls="top")
+    answer = await rig.preempt("urgent", **{node: ["high-0"]})
+    assert not answer.candidates
+    written = nominations(rig, "urgent")
+    await rig.bind("high-1", other)
+    await until_woken(rig, written, "urgent")
+
+
+async def test_a_pod_that_may_not_preempt_beside_seats(rig: Rig) -> None:
+    await rig.classes(mid=20)
+    await full_cluster(rig)
+    marks = held_back(rig, "PATCH", "low-.*/status", times=1000)
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: marks.hits > 0, "evictions are about to be sent")
+    await rig.pod("mid", cls="mid")
+    answer = await rig.preempt("mid", n0=["low-0"], n1=["low-1"])
+    assert not answer.candidates
+    written = nominations(rig, "mid")
+    await rig.remove("high-1")
+    await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan ends")
+    let_go(marks)
+    await until_woken(rig, written, "mid")
+
+
+async def test_a_pod_whose_victim_is_placed_and_not_shown_yet(rig: Rig) -> None:
+    await rig.classes(mid=20)
+    await rig.pod("a", cls="mid")
+    await rig.pod("other", cls="top", on="n1")
+    assert (await rig.filter("a", "n0")).node_names == ["n0"]
+    await rig.pod("nine", cls="top")
+    answer = await rig.preempt("nine", n0=["a"])
+    assert not answer.candidates
+    written = nominations(rig, "nine")
+    await rig.bind("a", "n0")
+    await until_woken(rig, written, "nine")
+    assert list((await rig.preempt("nine", n0=["a"])).candidates) == ["n0"]
+
+
+async def test_a_pod_is_tried_again_when_no_end_is_told(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever stood against it: it does not wait for kube-scheduler's five minutes."""
+    node, _ = await seated(rig)
+    await rig.pod("urgent", cls="top")
+    await rig.preempt("urgent", **{node: ["high-0"]})
+    written = nominations(rig, "urgent")
+    held = rig.coordinator.notices.held_back
+    monkeypatch.setattr("extender.gang.act.held_back.PARKED_SECONDS", 0.0)
+    await until_woken(rig, written, "urgent")
+    assert not held.pods()
