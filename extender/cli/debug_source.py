@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec.structs import asdict, replace
 
@@ -91,11 +91,11 @@ class DebugView:
             "evictedBefore": coordinator.eviction_history.describe(),
         }
 
-    def gangs(self) -> Sequence[object]:
-        """Return the gangs as resolved, with problems and notes."""
-        asking = self._coordinator.admission.schedulers()
-        found = self._coordinator.resolver.resolve_all(self._source.snapshot())
-        return [described(gang, asking) for gang in found]
+    def gangs(self) -> Iterator[object]:
+        """Return the gangs as resolved, with problems and notes, each made as it is asked for."""
+        asking, snapshot = self._coordinator.admission.schedulers(), self._source.snapshot()
+        resolve = self._coordinator.resolver.resolve
+        return (described(resolve(key, snapshot), asking) for key in sorted(snapshot.members))
 
     def pods_named(self, name: str) -> Sequence[object]:
         """Return the unfinished pods of this name, or of this namespace/name."""

@@ -136,7 +136,8 @@ for _kind in ("bool", "int", "float", "timestamp"):
 def read(path: Path) -> list[Document]:
     """Every non-empty document of a file, or InvalidInput that names the file."""
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)  # a device has no end
     except OSError as problem:
         raise InvalidInput(f"{path}: cannot be read: {problem.strerror}") from problem
     return parse(text_of(data, str(path)), str(path))
@@ -145,7 +146,7 @@ def read(path: Path) -> list[Document]:
 def text_of(data: bytes, source: str) -> str:
     """Bytes of a file as text. Raises InvalidInput for too many, and for what is no UTF-8."""
     if len(data) > MAX_BYTES:
-        raise InvalidInput(f"{source}: {len(data)} bytes is too long for a configuration file")
+        raise InvalidInput(f"{source}: more than {MAX_BYTES} bytes are no configuration file")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as problem:

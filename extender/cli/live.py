@@ -24,7 +24,7 @@ from extender.cli.numbers import port_number
 from extender.cli.output import note
 from extender.kube.api_errors import ApiError
 from extender.kube.client import KubeClient
-from extender.kube.credentials import Access, find_access
+from extender.kube.credentials import MOST_TOKEN, Access, find_access
 from extender.kube.portforward import forwarded
 from extender.model.errors import ExtenderError, InvalidInput
 from extender.model.json_text import decoded
@@ -153,10 +153,11 @@ def target_of(args: argparse.Namespace, *, observer: bool = False) -> Target:
     token = args.token or os.environ.get("PODGROUP_EXTENDER_TOKEN", "")
     if args.token_file is not None:
         try:
-            token = args.token_file.read_text(encoding="utf-8").strip()
+            with args.token_file.open(encoding="utf-8") as file:
+                token = file.read(MOST_TOKEN).strip()
         except (OSError, UnicodeDecodeError) as problem:
             raise InvalidInput(f"{args.token_file}: cannot be read: {problem}") from problem
-    if not token.isascii() or any(char.isspace() for char in token):
+    if not (token.isascii() and token.isprintable()) or " " in token:
         raise InvalidInput("--token: a token has no blanks and only ASCII characters")
     url: str = args.url or ""
     if "@" in url:  # told without the address, which may hold a password

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -56,11 +56,11 @@ class ObserveDebug:
         """Return that there are none: what is limited is acting."""
         return {"mode": self._settings.mode, "suspended": []}
 
-    def gangs(self) -> Sequence[object]:
-        """Return the gangs as resolved."""
-        asking = self._observer.schedulers()
-        found = self._observer.resolver.resolve_all(self._source.snapshot())
-        return [described(gang, asking) for gang in found]
+    def gangs(self) -> Iterator[object]:
+        """Return the gangs as resolved, each one made as it is asked for."""
+        asking, snapshot = self._observer.schedulers(), self._source.snapshot()
+        resolve = self._observer.resolver.resolve
+        return (described(resolve(key, snapshot), asking) for key in sorted(snapshot.members))
 
     def pods_named(self, name: str) -> Sequence[object]:
         """Return the unfinished pods of this name, or of this namespace/name."""

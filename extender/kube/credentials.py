@@ -21,6 +21,9 @@ from extender.model.errors import InvalidInput
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where kubelet mounts a pod's token, its namespace and the API server's CA certificates."""
 
+MOST_TOKEN = 64 * 1024
+"""Characters of a token: more than any header may have."""
+
 
 class HeaderSource(Protocol):
     """Gives the Authorization header for the next request, None for no header."""
@@ -54,11 +57,14 @@ class TokenFile:
     async def __call__(self) -> str | None:
         """Return the header made of the file's present content."""
         try:
-            token = self._path.read_text(encoding="utf-8").strip()
+            with self._path.open(encoding="utf-8") as file:
+                token = file.read(MOST_TOKEN + 1).strip()
         except OSError as error:
             raise InvalidInput(f"token file {self._path}: {error.strerror}") from error
         if not token:
             raise InvalidInput(f"token file {self._path} is empty")
+        if len(token) > MOST_TOKEN:
+            raise InvalidInput(f"token file {self._path} has more than {MOST_TOKEN} characters")
         return _sendable(f"Bearer {token}", f"token file {self._path}")
 
 

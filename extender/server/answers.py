@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from extender.model.errors import InvalidInput
 from extender.server.budget import ByteBudget
 
 AsgiMessage = MutableMapping[str, Any]
@@ -24,6 +25,8 @@ HOLDING = "holding"
 """Key in a scope's state: to be called with whether the answer waits for other callers now."""
 LATE = "late"
 """Key in a scope's state: the body has not come in time."""
+BROKEN = "broken"
+"""Key in a scope's state: why no more of the body can be read."""
 LINGER_SECONDS = 2.0
 """How long the rest of a refused body is read, so that the caller sees the refusal."""
 
@@ -65,9 +68,9 @@ class Body:
         """Return the whole body.
 
         Raises BodyTooLarge beyond the limit, BodyTooLate when it does not come in time,
-        BudgetSpent when too much is held already, Disconnected when the caller goes away. A
-        Content-Length beyond the limit is refused before anything is read; a body without
-        one is counted as it comes.
+        BudgetSpent when too much is held already, Disconnected when the caller goes away,
+        InvalidInput when what comes is no body. A Content-Length beyond the limit is refused before
+        anything is read; a body without one is counted as it comes.
         """
         declared = header(scope, b"content-length")
         if declared is not None and int(declared) > self._limit:
@@ -86,6 +89,8 @@ class Body:
             chunks.append(chunk)
             if not message.get("more_body", False):
                 return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            if BROKEN in scope["state"]:
+                raise InvalidInput(scope["state"][BROKEN], "body")
             if LATE in scope["state"]:
                 raise BodyTooLate
 

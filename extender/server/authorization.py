@@ -31,7 +31,8 @@ class Authorization:
         elif path.startswith("/debug") or is_page(path):
             shown = rules.debug
         if shown == "open":
-            if path.startswith("/debug") and misdirected(scope):
+            shielded = path.startswith("/debug") or (rules.local and path == "/metrics")
+            if shielded and misdirected(scope):
                 await respond(send, 421, NO_SUCH_NAME, headers=[*self._requests.headers(), CLOSE])
                 return False
             return True

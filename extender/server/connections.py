@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from extender.model.settings import ServerSettings
 from extender.server.answers import raw_answer
+from extender.server.seldom import Seldom
 
 SWEEP_SECONDS = 1.0
 SHUTDOWN_SECONDS = 2.0
@@ -124,13 +125,15 @@ class Connections:
     ) -> None:
         """Accept until cancelled."""
         loop = asyncio.get_running_loop()
+        told = Seldom(loop.time)
         while True:
             try:
                 accepted, _ = await loop.sock_accept(listener)
             except OSError as error:
                 # No descriptor is left, or the caller has gone already.
                 self.refused("accept-failed")
-                log.warning("a connection cannot be accepted", error=str(error))
+                if told.due(error.errno):
+                    log.warning("a connection cannot be accepted", error=str(error))
                 await asyncio.sleep(NO_FILES_SECONDS)
                 continue
             if self._room(loop.time()):

@@ -18,7 +18,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from extender.server.answers import HOLDING, LATE, raw_answer
+from extender.server.answers import BROKEN, HOLDING, LATE, raw_answer
 from extender.server.connections import Connections, Phase, Place
 from extender.server.peer import end_of, names_of
 
@@ -145,7 +145,10 @@ class LimitedProtocol(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _refuse(self, status: int, message: str) -> None:
-        """Answer with an error and close; behind an answer under way, close alone."""
+        """Answer with an error and close; behind an answer under way, close alone.
+
+        Where the application waits for the body, it says what is wrong.
+        """
         if self._over or self.transport.is_closing():
             return
         self._over = True
@@ -153,6 +156,9 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._busy():
             self.cycle.keep_alive = False
             self.flow.pause_reading()
+            if self._place.phase is Phase.BODY:
+                self.scope["state"][BROKEN] = message
+                self.cycle.message_event.set()
             return
         self.transport.write(raw_answer(status, message))
         if self.transport.can_write_eof():
@@ -223,6 +229,9 @@ class LimitedProtocol(HttpToolsProtocol):
         if size > self._held.limits.header_bytes:
             self._refusal = 431, self._too_large()
             raise _Refused
+        if wrong := _ambiguous(self.headers):
+            self._refusal = 400, wrong
+            raise _Refused
         if len(self.pipeline) >= MAX_AHEAD:
             self._refusal = 429, f"more than {MAX_AHEAD} requests are waiting on this connection"
             raise _Refused
@@ -247,6 +256,20 @@ class LimitedProtocol(HttpToolsProtocol):
         place.phase = Phase.ANSWER if self._busy() else Phase.IDLE
         self._framing = 0
         super().on_message_complete()
+
+
+def _ambiguous(headers: list[tuple[bytes, bytes]]) -> str:
+    """Return why two readers may differ on where a request ends or whom it is for, "" if not.
+
+    RFC 9112, 3.2 and 6.3. The parser sees such a Transfer-Encoding only when the request has been
+    begun, and takes any number of hosts.
+    """
+    if len([name for name, _ in headers if name == b"host"]) > 1:
+        return "more than one Host"
+    codings = [value for name, value in headers if name == b"transfer-encoding"]
+    if codings and (len(codings) > 1 or codings[0].strip().lower() != b"chunked"):
+        return "Transfer-Encoding must be chunked, and given once"
+    return ""
 
 
 def _reason(error: Exception) -> str:

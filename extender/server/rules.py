@@ -27,6 +27,8 @@ class Rules:
     metrics: Exposure = "open"
     debug: Exposure = "open"
     encrypted: bool = False
+    local: bool = False
+    """Only this machine's (or pod's) own processes reach it."""
 
 
 def verbs_rules(settings: ServerSettings) -> Rules:
@@ -49,6 +51,7 @@ def _rules(settings: ServerSettings, host: str, *, verbs: bool) -> Rules:
         metrics=metrics,
         debug=debug,
         encrypted=bool(settings.tls_cert_file),
+        local=local,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -117,7 +117,7 @@ class Source:
     def pods_named(self, name: str) -> list[Row]:
         return [Row(name)]
 
-    def gangs(self) -> list[Row]:
+    def gangs(self) -> Iterable[Row]:
         return [Row("gang")]
 
     def watches(self) -> list[Row]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import aiohttp
 import pytest
 
+from extender.model.settings import ServerSettings
 from tests.server.doubles import running
 from tests.wire.documents import dump, filter_by_name
 
@@ -56,4 +57,20 @@ async def test_kube_scheduler_is_no_page() -> None:
     async with running() as one, aiohttp.ClientSession() as web:
         named = {"Host": "extender.example:8888", "User-Agent": "Go-http-client/1.1"}
         async with web.post(f"{one.server.url}/filter", data=QUESTION, headers=named) as answer:
+            assert answer.status == 200
+
+
+async def test_metrics_on_loopback_are_not_for_the_name_of_another_site() -> None:
+    """Their labels hold names of namespaces. Elsewhere a scraper names a Service."""
+    foreign = {"Host": "evil.example"}
+    async with running() as one, aiohttp.ClientSession() as web:
+        url = f"{one.server.url}/metrics"
+        async with web.get(url, headers=foreign) as answer:
+            assert answer.status == 421
+        async with web.get(url, headers={"Host": "localhost"}) as answer:
+            assert answer.status == 200
+    settings = ServerSettings(port=0, health_port=0, health_host="0.0.0.0", open_metrics=True)
+    async with running(settings) as one, aiohttp.ClientSession() as web:
+        url = f"http://127.0.0.1:{one.server.health_port}/metrics"
+        async with web.get(url, headers=foreign) as answer:
             assert answer.status == 200

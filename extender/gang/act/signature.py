@@ -26,6 +26,9 @@ from extender.model.texts import counted
 LEAST_KEY_BYTES = 32
 """As many as the digest has: RFC 2104 discourages fewer."""
 
+MOST_KEY_BYTES = 64 * 1024
+"""Of a whole file: more is no key."""
+
 
 class Signer:
     """Signs and verifies; without a key every signature is "" and nothing is verified."""
@@ -83,9 +86,12 @@ def read_key(path: str) -> bytes:
     if not path:
         return b""
     try:
-        key = Path(path).read_bytes().strip()
+        with Path(path).open("rb") as file:
+            key = file.read(MOST_KEY_BYTES + 1).strip()
     except OSError as error:
         raise InvalidInput(f"seats.recordKeyFile: {error}") from error
+    if len(key) > MOST_KEY_BYTES:
+        raise InvalidInput(f"seats.recordKeyFile: {path} holds more than {MOST_KEY_BYTES} bytes")
     if len(key) < LEAST_KEY_BYTES:
         raise InvalidInput(
             f"seats.recordKeyFile: {path} holds {counted(len(key), 'byte')}, "
