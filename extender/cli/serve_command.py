@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import socket
 import sys
 import time
@@ -123,6 +124,8 @@ def run(args: argparse.Namespace) -> int:
             uvloop.run(observe(settings, args.kubeconfig))
         else:
             uvloop.run(serve(settings, args.kubeconfig))
+        for handler in logging.getLogger().handlers:
+            handler.flush()
         leave_behind(0)
     except ExtenderError as problem:
         error(problem)

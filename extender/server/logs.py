@@ -11,6 +11,7 @@ import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 from extender.gang.tell.decisions import Decision
+from extender.server.log_writer import LogWriter
 
 LEVELS = {
     "debug": logging.DEBUG,
@@ -23,6 +24,7 @@ LEVELS = {
 def configure_logs(level: str = "info", stream: IO[str] | None = None) -> None:
     """Send every log line of the process to ``stream`` (default: standard error) as JSON.
 
+    No call waits for a stream that is a file or a pipe (see log_writer).
     Lines of one call share ``request_id`` and ``verb``. What libraries say at the level debug is
     never written: it may hold credentials (requests_oauthlib writes tokens).
     """
@@ -37,7 +39,7 @@ def configure_logs(level: str = "info", stream: IO[str] | None = None) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler = _handler(stream or sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*shared, _library],
@@ -55,6 +57,13 @@ def configure_logs(level: str = "info", stream: IO[str] | None = None) -> None:
     root.setLevel(LEVELS[level])
     # Its start and stop are told by our own lines.
     logging.getLogger("uvicorn.error").setLevel(max(LEVELS[level], logging.WARNING))
+
+
+def _handler(stream: IO[str]) -> logging.Handler:
+    try:
+        return LogWriter(stream.fileno())
+    except (OSError, ValueError, AttributeError):
+        return logging.StreamHandler(stream)  # one in memory, or none at all
 
 
 def log_decision(decision: Decision) -> None:
