@@ -172,9 +172,12 @@ def _listed(keys: list[GangKey]) -> str:
     return listed + (f" and {len(keys) - 10} more" if len(keys) > 10 else "")
 
 
-def answer(question: ClusterQuestion, key: GangKey, seconds: float | None) -> Plan | Refusal:
+def answer(
+    question: ClusterQuestion, key: GangKey, seconds: float | None, priority: int | None = None
+) -> Plan | Refusal:
     """Return the planner's answer; ``seconds`` None takes plan.seconds, 0 has no limit.
 
+    With ``priority`` the gang is planned for as if it had that one, as what-if questions over gRPC.
     SIGTERM or SIGINT ends the search with the best plan so far.
     """
     snapshot, settings = question.snapshot, question.settings
@@ -182,6 +185,8 @@ def answer(question: ClusterQuestion, key: GangKey, seconds: float | None) -> Pl
         return _without_members(question, key)
     resolver = Resolver(settings.groups)
     gang = resolver.resolve(key, snapshot)
+    if priority is not None:
+        gang = replace(gang, preemptor_priority=priority)
     planner = Planner(settings, resolver)
     limit = settings.plan.seconds if seconds is None else seconds
     return interruptible(

@@ -49,6 +49,11 @@ def documents(data: bytes) -> list[Any]:
         raise
     except RecursionError:
         raise InvalidInput(f"not valid YAML: {TOO_DEEP}") from None
+    except yaml.MarkedYAMLError as problem:
+        mark = problem.problem_mark or problem.context_mark
+        place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        what = (problem.problem or problem.context or "")[:MOST_WORDS]
+        raise InvalidInput(f"not valid YAML{place}: {what}") from problem
     except Exception as problem:
         # For a wrong !!bool or !!timestamp PyYAML raises whatever comes of it, of many types.
         raise InvalidInput(f"not valid YAML: {str(problem)[:MOST_WORDS]}") from problem

@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import contextlib
 import os
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
@@ -266,7 +267,7 @@ class ServerClient:
         except TimeoutError as problem:
             raise NoAnswer(f"{where}: no answer in time") from problem
         except (BadAnswer, OSError, ApiError) as problem:
-            raise NoAnswer(f"{where}: {problem}") from problem
+            raise NoAnswer(f"{where}: {_words(problem)}") from problem
 
     @contextlib.asynccontextmanager
     async def _connected(
@@ -392,3 +393,13 @@ def _error_of(body: bytes) -> str:
     except InvalidInput:
         pass
     return body[:200].decode("utf-8", "replace").strip() or "empty answer"
+
+
+def _words(problem: Exception) -> str:
+    """Return what the system says of a connection, without its numbers."""
+    text = str(problem)
+    # With several addresses asyncio joins what became of each.
+    number = re.search(r"\[Errno (\d+)\]", text)
+    if isinstance(problem, OSError) and number is not None:
+        return os.strerror(int(number[1])).lower()
+    return text

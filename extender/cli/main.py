@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from extender import __version__
+from extender.cli.parser import CommandParser
 from extender.cli.standard_streams import guarded
 
 COMMANDS = (
@@ -52,11 +53,11 @@ def parser_of(
     commands: Sequence[str] = COMMANDS, program: str = PROGRAM
 ) -> argparse.ArgumentParser:
     """Return the parser that knows these commands."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog=program,
         description="All-or-nothing gang preemption beside an unmodified kube-scheduler.",
     )
-    parser.add_argument("--version", action="version", version=__version__)
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in commands:
         _module(name).add_parser(subparsers)

@@ -40,6 +40,13 @@ def factor(text: str) -> float:
     return found
 
 
+def priority(text: str) -> int:
+    """Return a pod's priority."""
+    digits = text.removeprefix("-")
+    wrong = f"{text!r} is no priority: -{MOST_COUNT} to {MOST_COUNT}"
+    return _whole(digits, 0, MOST_COUNT, wrong) * (-1 if digits != text else 1)
+
+
 def at_least_one(text: str) -> int:
     """Return a count."""
     wrong = f"{text!r} is no whole number: 1 to {MOST_COUNT}"

@@ -12,19 +12,19 @@ from extender.cli.catalogue import broken
 from extender.cli.documents import Document
 from extender.cli.findings import Finding
 from extender.cli.flag_rules import file_findings
-from extender.cli.workloads import Workload, workloads
+from extender.cli.workloads import workloads
 from extender.model.settings import Settings
 
 OVERRIDES = {"host": "host", "port": "port", "health-port": "health_port"}
 """Flag -> field of ServerSettings; see ``add_parser`` of serve_command.py."""
-NAMES = (*OVERRIDES, "config", "kubeconfig", "allow-open-port")
 
 
 def as_served(settings: Settings, documents: Sequence[Document]) -> Settings:
     """Return the settings as the command line of the manifests changes them."""
     changed: dict[str, object] = {}
     for each in workloads(documents):
-        for name, value in _given(each).items():
+        given = flags.parse(flags.words_of(each.extender or {}))
+        for name, value in given.items():
             if name in OVERRIDES and (name == "host" or _is_port(value[-1])):
                 changed[OVERRIDES[name]] = value[-1] if name == "host" else int(value[-1])
     return replace(settings, server=replace(settings.server, **changed))
@@ -38,7 +38,7 @@ def serve_findings(documents: Sequence[Document], checked: AbstractSet[str]) -> 
     for each in workloads(documents):
         if each.extender is None:
             continue
-        given = _given(each)
+        given = flags.parse(flags.words_of(each.extender))
         for name in OVERRIDES:
             if name in given:
                 place = f"{each.place}: extender --{name}"
@@ -54,13 +54,3 @@ def serve_findings(documents: Sequence[Document], checked: AbstractSet[str]) -> 
 
 def _is_port(text: str) -> bool:
     return text.isdecimal() and len(text) <= len("65535")
-
-
-def _given(each: Workload) -> dict[str, list[str]]:
-    """Our flags by their full names: a beginning that is no other's is enough for argparse."""
-    found: dict[str, list[str]] = {}
-    for name, values in flags.parse(flags.words_of(each.extender or {})).items():
-        meant = [known for known in NAMES if known.startswith(name)]
-        full = name if name in NAMES else meant[0] if len(meant) == 1 else name
-        found.setdefault(full, []).extend(values)
-    return found

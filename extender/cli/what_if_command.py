@@ -22,8 +22,8 @@ from extender.cli.cluster_question import (
 )
 from extender.cli.exit_statuses import BAD_INPUT, NO, OK
 from extender.cli.live import NoAnswer, ServerClient
-from extender.cli.live_command import add_live, answered
-from extender.cli.numbers import seconds
+from extender.cli.live_command import add_live, answered, one_name
+from extender.cli.numbers import priority, seconds
 from extender.cli.output import error, note, progress, show
 from extender.cli.plan_text import compared, document, told
 from extender.gang.plan.assemble import Dump
@@ -46,6 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         type=Path,
         help="YAML with a PodGroup, Pods, Jobs or JobSets (- for standard input)",
     )
+    parser.add_argument("name", type=one_name, nargs="?", metavar="GANG", help="the same as --gang")
     parser.add_argument(
         "--gang", help="of several, or one that is there already: NAME, NAMESPACE/NAME or its key"
     )
@@ -53,6 +54,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--cost-order",
         metavar="NAME",
         help="plan by this cost order too, and tell what it makes of the answer",
+    )
+    parser.add_argument(
+        "--priority",
+        type=priority,
+        metavar="N",
+        help="plan as if the gang had this priority",
     )
     parser.add_argument(
         "--seconds",
@@ -72,8 +79,11 @@ def run(args: argparse.Namespace) -> int:
         return OK
 
     try:  # What is wrong here is told before a server is asked.
-        if args.gang is None and args.manifest is None:
-            raise InvalidInput("give a manifest with -f, or a gang with --gang")
+        if args.name is not None and args.gang not in (None, args.name):
+            raise InvalidInput(f"two gangs are named: {args.name!r}, and {args.gang!r} by --gang")
+        wanted = args.gang if args.name is None else args.name
+        if wanted is None and args.manifest is None:
+            raise InvalidInput("give a manifest with -f, or the name of a gang")
         written = [] if args.manifest is None else manifest_input.written(args.manifest)
     except InvalidInput as problem:
         error(problem)
@@ -90,11 +100,11 @@ def run(args: argparse.Namespace) -> int:
             for what in added.unread:
                 note(f"{args.manifest}: {what} is not read, it decides nothing here")
             question = with_manifest(question, added)
-        key = find_gang(args.gang, question)
+        key = find_gang(wanted, question)
         other = None if args.cost_order is None else ordered(question, args.cost_order)
         with progress(f"planning for {key}"):
-            found = answer(question, key, args.seconds)
-            changed = None if other is None else answer(other, key, args.seconds)
+            found = answer(question, key, args.seconds, args.priority)
+            changed = None if other is None else answer(other, key, args.seconds, args.priority)
     except InvalidInput as problem:
         error(problem)
         return BAD_INPUT

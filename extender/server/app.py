@@ -16,7 +16,7 @@ from extender.server.diagnostics import Diagnostics, Health
 from extender.server.in_flight import InFlight
 from extender.server.load import Load
 from extender.server.metrics import Metrics
-from extender.server.pages import Pages, Visit, is_page, misdirected
+from extender.server.pages import PREFIX, Pages, Visit, is_page, misdirected
 from extender.server.refused_calls import RefusedCalls
 from extender.server.rules import Rules
 from extender.server.tokens import Tokens
@@ -90,6 +90,9 @@ class App:
         try:
             if rules.verbs and self._verb_calls.has(scope["path"]):
                 await self._verb_calls.serve(rules, scope, receive, send)
+            elif self._pages is not None and rules.debug != "off" and scope["path"] == "/":
+                headers = [*self._requests.headers(), (b"location", f"{PREFIX}/".encode())]
+                await respond_unread(receive, send, 302, b"", headers)
             elif self._pages is not None and is_page(scope["path"]):
                 await self._serve_page(self._pages, rules, scope, receive, send)
             else:

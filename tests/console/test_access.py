@@ -117,3 +117,16 @@ def test_credential(given: bytes | None, read: bytes | None) -> None:
 
 def test_request_without_a_host_is_no_browser_s() -> None:
     assert not misdirected({"headers": []})
+
+
+async def test_the_root_leads_to_the_console_where_it_is_on(
+    site: Site, web: aiohttp.ClientSession
+) -> None:
+    root = f"{site.server.url}/"
+    async with web.get(root, allow_redirects=False) as answer:
+        assert (answer.status, answer.headers["location"]) == (302, "/ui/")
+    async with web.get(root) as answer:
+        assert answer.status == 200
+    door(site, Rules(debug="off"))
+    async with web.get(root, allow_redirects=False) as answer:
+        assert answer.status == 404
