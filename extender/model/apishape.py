@@ -241,7 +241,8 @@ class RawBudgetStatus(Shape, gc=False):
     """policy/v1 PodDisruptionBudgetStatus."""
 
     disruptions_allowed: int | None = None
-    disrupted_pods: dict[str, Raw] | None = None
+    current_healthy: int | None = None
+    desired_healthy: int | None = None
 
 
 class RawBudget(Shape, gc=False):

@@ -245,11 +245,9 @@ class DisruptionBudget(Struct, frozen=True, gc=False):
     selector: LabelSelector | None
     allowed: int
     """status.disruptionsAllowed."""
-    disrupted: tuple[str, ...] = ()
-    """Names in status.disruptedPods: evictions already counted."""
     unready_free: bool = False
-    """spec.unhealthyPodEvictionPolicy is AlwaysAllow: pods that are not ready may go whatever
-    ``allowed`` says."""
+    """Pods that are not ready may go whatever ``allowed`` says: unhealthyPodEvictionPolicy is
+    AlwaysAllow, or status.currentHealthy >= status.desiredHealthy > 0 (IfHealthyBudget)."""
     version: int = 0
 
 

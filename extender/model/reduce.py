@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from extender.model.apishape import (
     RawBudget,
+    RawBudgetStatus,
     RawCondition,
     RawMeta,
     RawNamespace,
@@ -68,6 +69,7 @@ PREEMPTED = "PreemptionByScheduler"
 """Reason of DisruptionTarget on the victims of kube-scheduler, and on ours."""
 READ_CONDITIONS = frozenset(("PodScheduled", "Ready", "DisruptionTarget", CHECKPOINTED))
 NO_SPEC = RawPodSpec()
+NO_BUDGET_STATUS = RawBudgetStatus()
 Conditions = tuple[bool, bool, bool, bool, float]
 """(disrupted, preempted, unready, tried, checkpointed) of a pod."""
 NO_CONDITIONS: Conditions = (False, False, False, False, 0.0)
@@ -229,17 +231,16 @@ def reduce_budget(raw: RawBudget) -> DisruptionBudget:
         chosen = kept_selector(raw.spec.selector) if raw.spec else None
     except InvalidInput as error:
         raise InvalidInput(f"spec.selector: {error}") from error
-    allowed = raw.status.disruptions_allowed if raw.status else None
-    disrupted = raw.status.disrupted_pods if raw.status else None
+    status = raw.status or NO_BUDGET_STATUS
+    always = raw.spec is not None and raw.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
+    healthy, wanted = status.current_healthy or 0, status.desired_healthy or 0
     return DisruptionBudget(
         uid=meta.uid or "",
         namespace=sys.intern(meta.namespace or "default"),
         name=meta.name or "",
         selector=chosen,
-        allowed=max(0, allowed or 0),
-        disrupted=tuple(sorted(disrupted or ())),
-        unready_free=raw.spec is not None
-        and raw.spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
+        allowed=max(0, status.disruptions_allowed or 0),
+        unready_free=always or healthy >= wanted > 0,
         version=version_of(meta),
     )
 

@@ -64,6 +64,11 @@ def _free_to_go(pod: Obj) -> bool:
     return phase in (*FINISHED, "Pending") or "deletionTimestamp" in pod["metadata"]
 
 
+def _ready(pod: Obj) -> bool:
+    held = pod["status"].get("conditions") or []
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in held)
+
+
 def _charge(api: Api, pod: Obj) -> None:
     budgets = matching_budgets(api, pod)
     if not budgets:
@@ -74,6 +79,11 @@ def _charge(api: Api, pod: Obj) -> None:
     budget = budgets[0]
     name = budget["metadata"]["name"]
     status = budget.get("status") or {}
+    if not _ready(pod):
+        always = budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
+        wanted = status.get("desiredHealthy", 0)
+        if always or status.get("currentHealthy", 0) >= wanted > 0:
+            return
     if status.get("disruptionsAllowed", 0) <= 0:
         why = f"The disruption budget {name} needs {status.get('desiredHealthy', 0)} healthy pods"
         raise StatusError(
@@ -134,10 +144,7 @@ def _count(api: Api, budget: Obj) -> None:
     held = (budget.get("status") or {}).get("disruptedPods") or {}
     alive = {p["metadata"]["name"] for p in pods if "deletionTimestamp" not in p["metadata"]}
     disrupted = {name: at for name, at in held.items() if name in alive}
-    healthy = sum(
-        p["status"].get("phase") == "Running" and p["metadata"]["name"] in alive - set(disrupted)
-        for p in pods
-    )
+    healthy = sum(_ready(p) and p["metadata"]["name"] in alive - set(disrupted) for p in pods)
     expected = len(pods)
     if "maxUnavailable" in spec:
         desired = max(0, expected - _share(spec["maxUnavailable"], expected))

@@ -201,9 +201,15 @@ class Churn:
             self._change(pod, deleting=ends, disrupted=self.rng.random() < 0.5)
 
     def _readiness(self) -> None:
+        """A pod fails its probe, has its images pulled anew, or is ready."""
         pod = self._pod(bound=True)
         if pod is not None:
-            self._change(pod, unready=not pod.unready)
+            if pod.phase == "Pending":
+                self._change(pod, phase="Running", unready=False)
+            elif pod.unready:
+                self._change(pod, phase="Pending")
+            else:
+                self._change(pod, unready=True)
 
     def _nominate(self) -> None:
         """kube-scheduler makes room for a pod, or gives it up."""

@@ -107,7 +107,8 @@ def everything(
         for i, budget in enumerate(state.budgets):
             count = sum(
                 pod.namespace == budget.namespace
-                and pod.name not in budget.disrupted
+                and pod.phase == "Running"
+                and not pod.deleting
                 and not (pod.unready and budget.unready_free)
                 and matches(budget.selector, pod.labels)
                 for pod in pods

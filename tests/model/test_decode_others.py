@@ -95,7 +95,12 @@ def test_budget() -> None:
                 "matchExpressions": [{"key": "c", "operator": "Exists"}],
             },
         },
-        "status": {"disruptionsAllowed": 2, "disruptedPods": {"p2": "2026-11-20T10:00:00Z"}},
+        "status": {
+            "disruptionsAllowed": 2,
+            "currentHealthy": 3,
+            "desiredHealthy": 1,
+            "disruptedPods": {"p2": "2026-11-20T10:00:00Z"},
+        },
     }
     wanted = LabelSelector(
         (
@@ -104,7 +109,7 @@ def test_budget() -> None:
             Requirement("c", "Exists"),
         )
     )
-    assert decode_budget(document) == DisruptionBudget("u", "ns", "b", wanted, 2, ("p2",))
+    assert decode_budget(document) == DisruptionBudget("u", "ns", "b", wanted, 2, unready_free=True)
 
 
 def test_a_budget_s_empty_selector_matches_all_an_absent_one_nothing() -> None:

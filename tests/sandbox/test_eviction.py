@@ -29,7 +29,9 @@ async def running(client: KubeClient, name: str) -> str:
     body["metadata"]["labels"] = {"app": "x"}
     made = await client.create(PODS, body)
     await client.create(f"{PODS}/{name}/binding", {"target": {"name": "n"}})
-    await client.patch(f"{PODS}/{name}/status", {"status": {"phase": "Running"}})
+    ready = [{"type": "Ready", "status": "True"}]
+    status = {"phase": "Running", "conditions": ready}
+    await client.patch(f"{PODS}/{name}/status", {"status": status})
     return str(made["metadata"]["uid"])
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import NamedTuple
 
+from extender.fit.disruption_budgets import guarded
 from extender.fit.selectors import Labels, matches
 from extender.gang.incremental.enforcement import NOT_ENFORCED, Enforcement
 from extender.gang.incremental.victims import lingers
@@ -148,7 +149,7 @@ class Protections:
         """Return what budgets and whoever owns the pod shield it by, as far as policy lets them."""
         found: list[Shield] = []
         plan, owner = self._plan, pod.owner
-        if budgets > 1 and plan.pdb_policy == "respect":
+        if budgets > 1 and guarded(pod) and plan.pdb_policy == "respect":
             these = counted(budgets, "disruption budget", "matches", "match")
             why = f"{these} it: the Eviction API refuses it"
             found.append(Shield(why, self._below(BUDGET, pod.namespace, snapshot), gang=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from extender.fit.disruption_budgets import takes
 from extender.fit.selector_index import SelectorIndex
 from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.plan.units import Units
@@ -46,11 +47,10 @@ def budgets_of(
 def budget_use(
     pods: Iterable[Pod], guards: SelectorIndex, budgets: Sequence[DisruptionBudget]
 ) -> Uses:
-    """Return how many of the pods each budget counts, but for those that it lets go anyway."""
+    """Return how many disruptions the pods' evictions take of each budget."""
     use: dict[int, int] = {}
     for pod in pods:
         for at in guards.matching(pod.namespace, pod.labels):
-            budget = budgets[at]
-            if pod.name not in budget.disrupted and not (pod.unready and budget.unready_free):
+            if takes(pod, budgets[at]):
                 use[at] = use.get(at, 0) + 1
     return tuple(sorted(use.items()))

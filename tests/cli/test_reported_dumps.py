@@ -1,0 +1,62 @@
+"""``plan`` on small clusters that public reports about schedulers describe."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from extender.cli.main import main
+
+Capture = pytest.CaptureFixture[str]
+DUMPS = Path(__file__).parent / "dumps"
+
+
+def answer(capsys: Capture, name: str, gang: str = "job", *, path: Path | None = None) -> Any:
+    """The JSON answer about a gang of a dump of tests/cli/dumps."""
+    main(["plan", str(path or DUMPS / name), "--gang", gang, "-o", "json"])
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("what", ["a-pod-that-is-not-ready", "a-pending-pod"])
+def test_a_budget_is_not_asked_about(what: str, capsys: Capture) -> None:
+    """kubernetes#103970, #92475: the Eviction API answers 201, with disruptionsAllowed 0."""
+    found = answer(capsys, f"budget-of-{what}.yaml")
+    assert [each["name"] for each in found["plan"]["victims"]] == ["guarded"]
+
+
+@pytest.mark.parametrize(
+    ("status", "goes"),
+    [
+        ({"currentHealthy": 1, "desiredHealthy": 2}, False),
+        ({"currentHealthy": 0, "desiredHealthy": 0}, False),
+        ({"disruptedPods": {"guarded": "2026-10-01T08:00:00Z"}, "currentHealthy": 0}, False),
+        ({"disruptionsAllowed": 1, "currentHealthy": 1, "desiredHealthy": 2}, True),
+    ],
+)
+def test_a_budget_that_is_not_healthy_counts_pods_that_are_not_ready(
+    status: dict[str, object], *, goes: bool, capsys: Capture, tmp_path: Path
+) -> None:
+    dump = yaml.safe_load((DUMPS / "budget-of-a-pod-that-is-not-ready.yaml").read_text())
+    budget = next(each for each in dump["items"] if each["kind"] == "PodDisruptionBudget")
+    budget["status"] |= status
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps(dump))
+    found = answer(capsys, "", path=path)
+    assert (found.get("plan") is not None) == goes
+
+
+def test_a_pending_pod_goes_whatever_number_of_budgets_match_it(
+    capsys: Capture, tmp_path: Path
+) -> None:
+    """The Eviction API refuses pods of two budgets, but not those it asks no budget about."""
+    for name, goes in (("a-pending-pod", True), ("a-pod-that-is-not-ready", False)):
+        dump = yaml.safe_load((DUMPS / f"budget-of-{name}.yaml").read_text())
+        budget = next(each for each in dump["items"] if each["kind"] == "PodDisruptionBudget")
+        dump["items"].append(budget | {"metadata": {"name": "b", "namespace": "team"}})
+        path = tmp_path / "dump.json"
+        path.write_text(json.dumps(dump))
+        assert (answer(capsys, "", path=path).get("plan") is not None) == goes
