@@ -19,6 +19,7 @@ import os
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 
 MODULES = (
     "cover",
@@ -115,4 +116,26 @@ def extensions() -> list[Extension]:
     return found
 
 
-setup(ext_modules=extensions(), options={"build_ext": {"parallel": AT_ONCE}})
+class Wheel(bdist_wheel):
+    """A wheel that is tagged by what is in it: for one platform only with the compiled search."""
+
+    def run(self) -> None:
+        """Compile first: setuptools takes the tag from what was to be compiled."""
+        wanted = self.distribution.ext_modules or []
+        self.run_command("build_ext")
+        outputs = self.get_finalized_command("build_ext").get_outputs()
+        built = [path for path in outputs if os.path.exists(path)]
+        if built and len(built) < len(wanted):
+            raise SystemExit(f"error: {len(built)} of {len(wanted)} modules could be compiled")
+        if wanted and not built:
+            self.warn("nothing could be compiled: the wheel is for any platform, its search slow")
+            self.distribution.ext_modules = []
+            self.root_is_pure = True
+        super().run()
+
+
+setup(
+    ext_modules=extensions(),
+    options={"build_ext": {"parallel": AT_ONCE}},
+    cmdclass={"bdist_wheel": Wheel},
+)
