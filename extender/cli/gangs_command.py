@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import time
 from typing import Any
 
 from extender.cli.live import ServerClient
@@ -11,6 +12,7 @@ from extender.cli.live_command import (
     NOBODY,
     add_live,
     add_scope,
+    age,
     answered,
     listed,
     one_name,
@@ -19,6 +21,9 @@ from extender.cli.live_command import (
 from extender.cli.output import OutputPart, Table
 from extender.gang.tell.leaving import leaving
 from extender.gang.tell.standing import GangState, standings
+
+MORE = ("MEMBERS", "SEATS", "VICTIMS")
+"""Columns of -o wide."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -52,18 +57,18 @@ def run(args: argparse.Namespace) -> int:
             if wanted(standing.gang, args)
             and not (args.waiting and standing.state == GangState.RUNNING)
         ]
+        now, wide = time.time(), args.output == "wide"
         table = Table(
             prose=True,
-            columns=("GANG", "STATE", "PRIORITY", "BOUND", "MEMBERS", "SEATS", "VICTIMS", "WHY"),
+            columns=("GANG", "STATE", "PRIORITY", "BOUND", *(MORE if wide else ()), "AGE", "WHY"),
             rows=tuple(
                 (
                     one.gang,
                     one.state,
                     str(one.priority),
                     f"{one.bound}/{one.min_count}",
-                    str(one.members),
-                    str(one.seats),
-                    str(one.victims_left),
+                    *(map(str, (one.members, one.seats, one.victims_left)) if wide else ()),
+                    age(now - one.created) if one.created else "",
                     one.why,
                 )
                 for one in found

@@ -147,6 +147,14 @@ def moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
+def age(seconds: float) -> str:
+    """Return how long ago something was, in its largest unit of which there are two."""
+    for unit, name in ((86_400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= 2 * unit:
+            return f"{seconds // unit:.0f}{name}"
+    return f"{max(0.0, seconds) // 1:.0f}s"
+
+
 def named(gang: str, wanted: str) -> bool:
     """Whether a gang's key as text is the NAME, NAMESPACE/NAME or DIALECT:NAMESPACE/NAME."""
     dialect, namespace, name = GangKey.read(gang)

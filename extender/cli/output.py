@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -60,7 +61,8 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 def show(parts: Sequence[OutputPart], document: object, output: str) -> None:
     """Print an answer: its parts, or the document they were made of."""
     if output == "table":
-        _show_parts([cut(part) if isinstance(part, Table) else part for part in parts])
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        _show_parts([cut(part, width) if isinstance(part, Table) else part for part in parts])
     elif output == "wide":
         _show_parts(parts)
     else:
@@ -114,17 +116,28 @@ def clean(text: str) -> str:
     return visible(text.replace("\n", " ").replace("\t", " "), "?")
 
 
-def cut(table: Table) -> Table:
-    """Return a table whose last column is cut to a line where it holds sentences."""
+def cut(table: Table, width: int | None = None) -> Table:
+    """Return a table whose last column is cut to a line where it holds sentences.
+
+    The line is that of a terminal of ``width`` columns where the other columns leave room for it.
+    """
     if not table.prose:
         return table
-    return replace(table, rows=tuple((*row[:-1], _cut(row[-1])) for row in table.rows))
+    left = MOST_PROSE if width is None else width - len(table.indent) - sum(_names(table))
+    most = min(MOST_PROSE, left) if left >= LEAST_LAST else MOST_PROSE
+    return replace(table, rows=tuple((*row[:-1], _cut(row[-1], most)) for row in table.rows))
 
 
-def _cut(text: str) -> str:
-    if len(text) <= MOST_PROSE:
+def _names(table: Table) -> list[int]:
+    """Return how wide all columns but the last are, with what sets them apart."""
+    lines = (table.columns, *table.rows)
+    return [2 + max(len(clean(line[i])) for line in lines) for i in range(len(table.columns) - 1)]
+
+
+def _cut(text: str, most: int) -> str:
+    if len(text) <= most:
         return text
-    short = text[: MOST_PROSE - 3]
+    short = text[: most - 3]
     return f"{short[: short.rfind(' ')] if ' ' in short else short}...".replace(":...", "...")
 
 

@@ -48,14 +48,16 @@ class Narrator:
         )
         self._say(f"\n  Cluster: {rooms}\n")
 
-    def step(self, step: ScenarioStep) -> None:
-        """Say what is about to happen."""
+    def step(self, step: ScenarioStep, recorder: PodRecorder) -> None:
+        """Say what has happened, and what is about to."""
+        self._happenings(recorder)
         text = _sentence(step, self._scenario)
         if text:
             self._say(f"{self._clock()} {text}", _BOLD)
 
-    def done(self, step: ScenarioStep, seconds: float) -> None:
-        """Say how long it took, where somebody was waited for."""
+    def done(self, step: ScenarioStep, seconds: float, recorder: PodRecorder) -> None:
+        """Say what has happened, and how long it took where somebody was waited for."""
+        self._happenings(recorder)
         if step.key.startswith("wait"):
             self._say(f"{self._clock()}   ... after {seconds:.1f} s", _DIM)
 
@@ -87,6 +89,7 @@ class Narrator:
 
     def _happenings(self, recorder: PodRecorder) -> None:
         fresh, self._told = recorder.events[self._told :], len(recorder.events)
+        told: list[tuple[float, str]] = []
         made = {event.pod.uid: event.at for event in recorder.events if event.what == "made"}
         for what in ("evicted", "finished", "running"):
             for actor, events in _by_actor(fresh, what).items():
@@ -98,7 +101,9 @@ class Narrator:
                 names = ", ".join(f"{p.name}@{p.node or '-'}" for p in pods[:_MAX_NODES])
                 more = f" and {len(pods) - _MAX_NODES} more" if len(pods) > _MAX_NODES else ""
                 text = f"{what}: {len(pods)} of {actor}{when}: {names}{more}"
-                self._say(f"{self._clock(last)}   {text}")
+                told.append((last, text))
+        for last, text in sorted(told):
+            self._say(f"{self._clock(last)}   {text}")
 
     async def _decisions(self, recorder: PodRecorder) -> None:
         decisions = await self._hooks.decisions()

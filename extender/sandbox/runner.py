@@ -36,10 +36,10 @@ class StepFailed(ExtenderError):  # noqa: N818 - reads as what has happened
 class PlayListener(Protocol):
     """Who is told how the play goes on."""
 
-    def step(self, step: ScenarioStep) -> None:
+    def step(self, step: ScenarioStep, recorder: PodRecorder) -> None:
         """A step begins."""
 
-    def done(self, step: ScenarioStep, seconds: float) -> None:
+    def done(self, step: ScenarioStep, seconds: float, recorder: PodRecorder) -> None:
         """A step has ended well."""
 
     async def pause(self, recorder: PodRecorder) -> None:
@@ -117,7 +117,7 @@ class Runner:
 
     async def _step(self, step: ScenarioStep) -> None:
         if self._listener is not None:
-            self._listener.step(step)
+            self._listener.step(step, self.recorder)
         begun = time.monotonic()
         verb = step.verb
         action: Callable[[Any], Awaitable[None]] = getattr(self, f"_do_{verb}")
@@ -127,7 +127,7 @@ class Runner:
         if self._invariants.broken:
             raise StepFailed("a promise was broken")
         if self._listener is not None:
-            self._listener.done(step, time.monotonic() - begun)
+            self._listener.done(step, time.monotonic() - begun, self.recorder)
             if verb in ("wait_running", "wait_pending", "wait_terminating"):
                 await self._listener.pause(self.recorder)
 

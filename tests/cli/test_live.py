@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,12 @@ async def test_a_gang_in_flight(live: Live, tmp_path: Path) -> None:
     status, out, _ = await live.ask("gangs")
     assert status == 0
     header, *rows = out.splitlines()
-    columns = "GANG STATE PRIORITY BOUND MEMBERS SEATS VICTIMS WHY"
+    assert header.split() == ["GANG", "STATE", "PRIORITY", "BOUND", "AGE", "WHY"]
+    high = next(row for row in rows if row.startswith("pod-group:team/high"))
+    assert high.split()[:4] == ["pod-group:team/high", "waiting", "100000", "0/4"]
+    assert re.fullmatch(r"\d+[smhd]", high.split()[4])
+    header, *rows = (await live.ask("gangs", "-o", "wide"))[1].splitlines()
+    columns = "GANG STATE PRIORITY BOUND MEMBERS SEATS VICTIMS AGE WHY"
     assert " ".join(header.split()) == columns
     high = next(row for row in rows if row.startswith("pod-group:team/high"))
     assert high.split()[:7] == ["pod-group:team/high", "waiting", "100000", "0/4", "4", "4", "4"]

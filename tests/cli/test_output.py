@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 
 import pytest
 import yaml
 
+from extender.cli.live_command import age
 from extender.cli.main import main
 from extender.cli.output import Table, encoded, error, plain, progress, show
 from extender.model.objects import GangKey
@@ -54,6 +56,34 @@ def test_a_narrow_terminal_has_room_for_the_reason(monkeypatch: pytest.MonkeyPat
     row = (*("x" * 30 for _ in range(4)), "the reason in some words of its own")
     show([Table(("A", "B", "C", "D", "WHY"), (row,), prose=True)], {}, "table")
     assert "the reason in some" in screen.getvalue()
+
+
+def test_a_reason_is_cut_to_what_a_terminal_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    for rich in (True, False):
+        monkeypatch.setenv("COLUMNS", "80")
+        monkeypatch.setattr(sys, "stdout", screen := Terminal())
+        if not rich:
+            monkeypatch.setitem(sys.modules, "rich.console", None)
+        show([Table(("A", "WHY"), (("x" * 40, "some words " * 9),), prose=True)], {}, "table")
+        shown = re.sub(r"\x1b\[[\d;]*m", "", screen.getvalue())
+        (row,) = (line for line in shown.splitlines() if "some words" in line)
+        assert 60 < len(row.rstrip()) <= 80
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (-5, "0s"),
+        (0.9, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (7199, "119m"),
+        (7200, "2h"),
+        (2e5, "2d"),
+    ],
+)
+def test_an_age_has_two_of_its_unit_at_least(seconds: float, told: str) -> None:
+    assert age(seconds) == told
 
 
 def test_a_gang_reads_the_same_wherever_it_is_named() -> None:

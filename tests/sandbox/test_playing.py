@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from msgspec.structs import replace
 
 from extender.kube.client import KubeClient
 from extender.sandbox.narrator import Narrator
+from extender.sandbox.pod_recorder import PodEvent, Seen, What
 from extender.sandbox.resources import NODES, PODS
 from extender.sandbox.runner import PlayOutcome, Runner
 from extender.sandbox.scenario import Scenario, scaled
@@ -113,6 +116,31 @@ async def test_a_play_that_ends_well(caplog: pytest.LogCaptureFixture) -> None:
     assert "evicted: 1 of low" in story
     assert "\x1b[" not in story
     assert caplog.records == []
+
+
+def test_a_story_tells_what_happened_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr("extender.sandbox.narrator.time", clock)
+    scenario = parse(f"{HEAD}steps:\n{LOW}  - waitRunning: low\n{ONE}")
+    story = io.StringIO()
+    narrator = Narrator(scenario, StubHooks.__new__(StubHooks), story)
+    pods = [Seen(f"u{n}", f"low-{n}", f"low{n}", 1, 3000, {}) for n in range(3)]
+    moments: list[tuple[float, What]] = [
+        (103.0, "running"),
+        (104.0, "finished"),
+        (105.0, "evicted"),
+    ]
+    made = [PodEvent(100.0, "made", pod) for pod in pods]
+    there = [PodEvent(at, what, pod) for (at, what), pod in zip(moments, pods, strict=True)]
+    recorder: Any = SimpleNamespace(events=made + there)
+    now[0] = 106.0
+    narrator.done(scenario.steps[1], 6.0, recorder)
+    recorder.events.append(PodEvent(107.0, "evicted", pods[0]))
+    now[0] = 108.0
+    narrator.step(scenario.steps[2], recorder)
+    clocks = re.findall(r"(?m)^ *(\d+\.\d) s ", story.getvalue())
+    assert clocks == ["3.0", "4.0", "5.0", "6.0", "7.0", "8.0"]
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,8 @@ class Standing(Struct, frozen=True, rename="camel"):
     why: str
     since: float | None = None
     """Wall clock of the newest decision, None without one."""
+    created: float | None = None
+    """Wall clock of the first of its members that are there; None where a server does not say."""
 
 
 def described(gang: Gang, schedulers: Collection[str] = ()) -> dict[str, object]:
@@ -76,6 +78,7 @@ def described(gang: Gang, schedulers: Collection[str] = ()) -> dict[str, object]
         "gang": str(gang.key),
         "minCount": gang.min_count,
         "sizeKnown": gang.size_known,
+        "created": min((pod.created for pod in gang.members), default=None),
         "members": len(gang.members),
         "before": len(gang.before),
         "bound": len(gang.seated),
@@ -176,4 +179,5 @@ def _standing(gang: Obj, flight: Obj | None, decision: Obj | None, robber: str) 
         victims_left=len(flight["victimsLeft"]) if flight else 0,
         why=why,
         since=decision["time"] if decision else None,
+        created=gang.get("created"),
     )
