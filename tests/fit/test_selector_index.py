@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 from extender.fit.selector_index import SelectorIndex
 from extender.fit.selectors import matches
@@ -23,6 +24,15 @@ def selector(rng: random.Random) -> LabelSelector | None:
     return LabelSelector(tuple(requirement(rng) for _ in range(rng.choice((0, 1, 1, 2)))))
 
 
+def long_selector(rng: random.Random) -> LabelSelector | None:
+    """As ``selector``, with more requirements, some of them malformed."""
+    if rng.random() < 0.05:
+        return LabelSelector((Requirement("app", rng.choice(("In", "NotIn", "Near")), ()),))
+    if rng.random() < 0.05:
+        return LabelSelector((Requirement("app", "Exists", ("a",)),))
+    return LabelSelector(tuple(requirement(rng) for _ in range(rng.randint(0, 6))))
+
+
 def test_equal_to_asking_every_selector() -> None:
     rng = random.Random(0)
     several = 0
@@ -40,3 +50,59 @@ def test_equal_to_asking_every_selector() -> None:
             assert index.matching(space, labels) == expected, (entries, space, labels)
             several += len(expected) > 1
     assert several > 200
+
+
+def test_equal_to_asking_every_selector_when_keys_come_up_again_and_namespaces_stay() -> None:
+    rng = random.Random(1)
+    entries = [(rng.choice(SPACES), long_selector(rng)) for _ in range(9)]
+    index = SelectorIndex(entries)
+    picked = kept = 0
+    for _ in range(600):
+        space = rng.choice(SPACES)
+        if rng.random() < 0.6:
+            entries.insert(rng.randint(0, len(entries)), (space, long_selector(rng)))
+        elif entries:
+            entries.pop(rng.randrange(len(entries)))
+        last, index = index, SelectorIndex(entries, index)
+        assert index.differing(last) <= set(SPACES)
+        kept += len(index.differing(last)) == 1
+        for _ in range(5):
+            space = rng.choice((*SPACES, "three"))
+            labels = {key: rng.choice((*VALUES, "d")) for key in KEYS if rng.random() < 0.6}
+            expected = [
+                at
+                for at, (where, chosen) in enumerate(entries)
+                if where == space and matches(chosen, labels)
+            ]
+            assert index.matching(space, labels) == expected, (entries, space, labels)
+            assert index.count(space, labels) == len(expected)
+            picked += len(expected) > 1
+    assert picked > 200
+    assert kept > 200
+
+
+def test_a_pod_costs_little_whatever_the_selectors_refuse_or_want() -> None:
+    """The time of asking the index over that of asking every selector, measured in one run."""
+    for operator, first in (("NotIn", "NotIn"), ("In", "In"), ("NotIn", "Exists")):
+        entries = []
+        for at in range(1500):
+            listed = [
+                Requirement(
+                    f"k{key}", operator, (f"v{at}", "w", "x") if operator == "In" else ("y",)
+                )
+                for key in range(10)
+            ]
+            if first == "Exists":
+                listed.insert(0, Requirement("k0", "Exists", ()))
+            entries.append(("one", LabelSelector(tuple(listed))))
+        index = SelectorIndex(entries)
+        everyone = [{"mine": str(at), **{f"k{key}": "w" for key in range(10)}} for at in range(40)]
+        index.count("one", everyone[0])
+        began = time.thread_time()
+        counts = [index.count("one", labels) for labels in everyone]
+        quick = time.thread_time() - began
+        began = time.thread_time()
+        asked = [sum(matches(chosen, labels) for _, chosen in entries) for labels in everyone]
+        slow = time.thread_time() - began
+        assert counts == asked == [1500] * 40
+        assert slow > 20 * quick, (operator, slow, quick)

@@ -8,6 +8,7 @@ from tests.fuzz.hostile import (
     budgets,
     composites,
     groups,
+    many_budgets,
     member_groups,
     pods,
     shielded,
@@ -29,6 +30,7 @@ steps = st.one_of(
     groups(),
     member_groups,
     budgets,
+    many_budgets,
 )
 attacks = st.tuples(st.booleans(), st.lists(steps, min_size=1, max_size=8))
 """Whether the administrator lets the tenant opt out, and what it creates, in order."""

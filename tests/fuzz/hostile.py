@@ -350,6 +350,21 @@ budgets = st.builds(
 )
 
 
+many_budgets = st.builds(
+    lambda many, how, keys, pods, churn: {
+        "budgets": {"many": many, "how": how, "keys": keys, "pods": pods},
+        "churn": churn,
+    },
+    st.sampled_from((2, 40, 300)),
+    st.sampled_from(("In", "NotIn", "Exists", "DoesNotExist")),
+    st.integers(1, 10),
+    st.sampled_from((1, 6, 40)),
+    st.integers(0, 4),
+)
+"""Budgets that match all or none of the tenant's pods, each by several requirements; then one more
+of them, and one pod more, as often as ``churn`` says."""
+
+
 @st.composite
 def shielded(draw: st.DrawFn) -> Obj:
     """A gang all over the cluster, and one small member that is anything it may be."""

@@ -166,6 +166,8 @@ class World:
             if kind == "several":
                 for each in document:
                     self.take(each)
+            elif kind == "budgets":
+                self._churn_budgets(document, step["churn"])
             elif kind == "pod":
                 self._create_pods(step)
             elif kind == "owner":
@@ -191,6 +193,46 @@ class World:
                     source = "core" if kind == "group" else "scheduling-plugins"
                     record = decode_group(source, data)
                     self.store.groups[source].put(record)
+
+    def _churn_budgets(self, kind: Obj, rounds: int) -> None:
+        """Create many budgets, then a pod and one more of them, again and again."""
+
+        def one(at: int) -> None:
+            listed = [f"v{at}", "x"] if kind["how"].endswith("In") else []
+            wanted = [
+                {"key": f"k{key}", "operator": kind["how"], "values": listed}
+                for key in range(kind["keys"])
+            ]
+            document = {
+                "metadata": {"name": f"many-{at}"},
+                "spec": {"selector": {"matchExpressions": wanted}},
+                "status": {"disruptionsAllowed": at % 2},
+            }
+            data = self._json(document, TENANT)
+            self.sent += len(data)
+            self.store.budgets.put(decode_budget(data))
+
+        def tiny(at: int) -> None:
+            self._made += 1
+            labels = {f"k{key}": "x" for key in range(kind["keys"])}
+            document = {
+                "metadata": {"name": f"tiny-{self._made}", "labels": labels if at % 2 else {}},
+                "spec": {"nodeName": NODES[at % len(NODES)], "containers": [{"name": "c"}]},
+                "status": {"phase": "Running", "startTime": "2027-01-15T07:00:01Z"},
+            }
+            data = self._json(document, TENANT)
+            self.sent += len(data)
+            self.store.pods.put(decode_pod(data))
+
+        for at in range(kind["many"]):
+            one(at)
+        for at in range(kind["pods"]):
+            tiny(at)
+        for more in range(rounds):
+            self.check()
+            one(kind["many"] + more)
+            tiny(more)
+        self.seen["budgets"] += kind["many"] + rounds
 
     def _write_owner(self, step: Obj) -> None:
         """Write an object that makes pods, or delete it; it is read as a list would be."""

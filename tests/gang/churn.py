@@ -32,6 +32,13 @@ VICTIMS = tuple(f"team-{i}" for i in range(6))
 APPS = ("red", "green", "blue")
 
 
+def _budgeted(rng: random.Random) -> LabelSelector:
+    """What a budget picks: one kind of pods, all but one, all, or none."""
+    operator = rng.choice(("In", "In", "In", "NotIn", "Exists", "DoesNotExist"))
+    values = (rng.choice(APPS),) if operator.endswith("In") else ()
+    return LabelSelector((Requirement("app", operator, values),))
+
+
 def _app(name: str) -> LabelSelector:
     return LabelSelector((Requirement("app", "In", (name,)),))
 
@@ -230,7 +237,7 @@ class Churn:
         self.now += self.rng.choice((0.4, 1, 7, 40))
 
     def _budget(self) -> None:
-        name = f"budget-{self.rng.randrange(2)}"
+        name = f"budget-{self.rng.randrange(3)}"
         old = self.store.budgets.rows.get(("default", name))
         if old is not None and self.rng.random() < 0.6:
             self.store.budgets.remove(old)
@@ -240,7 +247,7 @@ class Churn:
                 uid=name,
                 namespace="default",
                 name=name,
-                selector=_app(self.rng.choice(APPS)),
+                selector=_budgeted(self.rng),
                 allowed=self.rng.randrange(3),
                 unready_free=self.rng.random() < 0.4,
                 version=self._next(),

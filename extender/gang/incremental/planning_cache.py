@@ -54,6 +54,9 @@ MOST_NAMES = 10_000
 RESOURCE_BYTES = 384
 NAME_BYTES = 160
 """What a resource of some amounts takes, and a node of some that are usable."""
+DECISIVE_BUDGETS = 2
+"""Budgets that match a pod: two are as good as any more, since the Eviction API refuses them all
+(policy/v1 eviction of pkg/registry/core/pod)."""
 MOST_MASKS = 200
 MOST_GANGS = 4
 
@@ -121,10 +124,11 @@ class PlanningCache:
         if len(self._numbers) > self._most_numbers:
             self._number_anew()
             dirty |= nodes.keys()
-        dirty |= self._take_budgets(snapshot)
+        reguarded, recounted = self._take_budgets(snapshot)
+        dirty |= recounted
         self.victim_costs.renew(nodes)
         self.gangs.renew(snapshot)
-        dirty |= self.preemptability.renew(self.gangs, self.guards, snapshot)
+        dirty |= self.preemptability.renew(self.gangs, self.guards, snapshot, reguarded)
         dirty |= self._of_namespaces(differing(last.namespaces, snapshot.namespaces), snapshot)
         dirty |= self._of_namespaces(
             {name for name, _ in snapshot.stayed.items() ^ last.stayed.items()}, snapshot
@@ -270,15 +274,27 @@ class PlanningCache:
         self._amounts.clear()
         return True
 
-    def _take_budgets(self, snapshot: Snapshot) -> set[str]:
-        """Note which selectors there are; return nodes with pods they may newly concern."""
+    def _take_budgets(self, snapshot: Snapshot) -> tuple[set[str], set[str]]:
+        """Note which selectors there are; return the namespaces whose selectors differ, and the
+        nodes with a pod there that fewer or more budgets match, as far as that decides anything."""
         if snapshot.budgets is self._last.budgets:
-            return set()
-        budgets = [(budget.namespace, budget.selector) for budget in snapshot.budgets]
-        changed = {namespace for namespace, _ in set(self.guards.entries) ^ set(budgets)}
-        if self.guards.entries != tuple(budgets):
-            self.guards = SelectorIndex(budgets)
-        return self._of_namespaces(changed, snapshot)
+            return set(), set()
+        before = self.guards
+        budgets = ((budget.namespace, budget.selector) for budget in snapshot.budgets)
+        self.guards = after = SelectorIndex(budgets, before)
+        changed = before.differing(after)
+
+        def differs(pod: Pod) -> bool:
+            if pod.namespace not in changed:
+                return False
+            old = before.count(pod.namespace, pod.labels)
+            new = after.count(pod.namespace, pod.labels)
+            return min(old, DECISIVE_BUDGETS) != min(new, DECISIVE_BUDGETS)
+
+        if not changed:
+            return changed, set()
+        nodes = {name for name, pods in snapshot.bound.items() if any(map(differs, pods))}
+        return changed, nodes
 
     @staticmethod
     def _of_namespaces(changed: set[str], snapshot: Snapshot) -> set[str]:
@@ -310,7 +326,7 @@ class PlanningCache:
     def _put(self, names: Iterable[str], census: Census | CompiledCensus) -> None:
         nodes, bound, now = self._last.nodes, self._last.bound, self.now
         of_pod, member_key = self.preemptability.of_pod, self.member_key
-        matching = self.guards.matching
+        count = self.guards.count
         for name in names:
             node = nodes.get(name)
             if node is None:
@@ -320,7 +336,7 @@ class PlanningCache:
             for pod in bound.get(name, ()):
                 try:
                     key = unit_key(member_key(pod), pod)
-                    budgets = len(matching(pod.namespace, pod.labels))
+                    budgets = count(pod.namespace, pod.labels)
                 except Exception as error:  # a mistake of ours about this pod: it stays
                     self.preemptability.aside.put((pod,), error)
                     key, budgets = None, 0

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from math import inf
 from typing import NamedTuple
 
@@ -100,17 +100,20 @@ class Preemptability:
         self._last_number = -1
         self.by_number: dict[int, GangPreemptability] = {}
 
-    def renew(self, gangs: Gangs, guards: SelectorIndex, snapshot: Snapshot) -> set[str]:
+    def renew(
+        self, gangs: Gangs, guards: SelectorIndex, snapshot: Snapshot, reguarded: Set[str]
+    ) -> set[str]:
         """Take a new state of the gangs; return the nodes whose pods' preemptability may differ.
 
-        ``guards``: which disruption budgets speak for a pod. Pods that became unevictable or are
-        so no more, and pods in namespaces with other labels or of classes that tolerate other
-        preemptors, are the caller's to look up.
+        ``guards``: which disruption budgets speak for a pod; ``reguarded``: the namespaces where
+        they differ from the last. Pods that fewer or more of them match, pods that became
+        unevictable or are so no more, and pods in namespaces with other labels or of classes that
+        tolerate other preemptors, are the caller's to look up.
         """
         self._gangs = gangs
-        same, self._guards = guards is self._guards, guards
+        self._guards = guards
         last, self._snapshot = self._snapshot, snapshot
-        same = same and snapshot.namespaces is last.namespaces
+        same = snapshot.namespaces is last.namespaces
         same = same and snapshot.priority_classes is last.priority_classes
         moved = {name for name, _ in snapshot.stayed.items() ^ last.stayed.items()}
         now = snapshot.now
@@ -125,6 +128,7 @@ class Preemptability:
                 same
                 and gang is old.gang
                 and key.namespace not in moved
+                and key.namespace not in reguarded
                 and old.since <= now < old.until
                 and not (touched and any(pod.uid in touched for pod in gang.members))
             ):
@@ -262,7 +266,7 @@ class Preemptability:
     ) -> Sequence[Shield]:
         """``budgets``: how many disruption budgets match the pod, where that is known."""
         if budgets is None:
-            budgets = len(self._guards.matching(pod.namespace, pod.labels))
+            budgets = self._guards.count(pod.namespace, pod.labels)
         return self.protections.shields(
             pod, self._snapshot, budgets=budgets, started=started, gang=gang
         )
