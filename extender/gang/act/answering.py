@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from extender.gang.act.admission import Admission
 from extender.gang.act.book import Book, Flight
+from extender.gang.act.fair_lock import Late
 from extender.gang.act.readiness import Readiness
 from extender.gang.act.turns import PlanningTurns
 from extender.gang.act.waiting import Waiting
@@ -21,6 +22,11 @@ from extender.model.snapshot import Snapshot
 
 RECORDED_SECONDS = 1.0
 """How long an answer waits for the plan's record to be written."""
+
+TURN_SECONDS = 1.0
+"""How long a verb waits for the searches of other gangs. kube-scheduler tries one pod after the
+other, and gives up after its httpTimeout; the planning loop waits as long as it takes."""
+IN_TURN = "it is planned in its turn: others are being planned"
 
 
 class Answering:
@@ -65,8 +71,9 @@ class Answering:
 
         ``offered`` tells, per member uid, which nodes kube-scheduler accepts for
         it at this moment; it said so at ``asked``, monotonic, None = now. ``single`` is a gang of
-        one made for a pod of no gang, which may preempt on ``candidates``. Raises NotReady before
-        recovery is over, and while another replica leads.
+        one made for a pod of no gang, which may preempt on ``candidates``. A verb that asks for a
+        gang waits TURN_SECONDS for its turn, and the loop plans the gang then. Raises NotReady
+        before recovery is over, and while another replica leads.
         """
         self._readiness.require()
         known = self.known(key)
@@ -76,15 +83,20 @@ class Answering:
         stale = self._readiness.stale()
         if stale is not None:
             return self._note(Refusal(gang=key, code=Code.STALE, message=stale), verb, 0.0)
-        async with self._turns.lock.turn(
-            lambda: self._admission.turn_of(single or self._present_gang(key))
-        ):
-            flight = self._book.get(key)
-            if flight is not None:
-                return flight
-            answer = await self._turns.plan(
-                key, verb, offered, single, {}, asked=asked, candidates=candidates
-            )
+        seconds = TURN_SECONDS if verb is not Verb.LOOP and single is None else None
+        try:
+            async with self._turns.lock.turn(
+                lambda: self._admission.turn_of(single or self._present_gang(key)), seconds
+            ):
+                flight = self._book.get(key)
+                if flight is not None:
+                    return flight
+                answer = await self._turns.plan(
+                    key, verb, offered, single, {}, asked=asked, candidates=candidates
+                )
+        except Late:
+            # Not kept: the planning loop looks for gangs without an answer.
+            return Refusal(gang=key, code=Code.TURN, message=IN_TURN)
         if isinstance(answer, Flight) and not answer.victims and not answer.waits:
             # Its seats are free: a moment more, and the asker can be given one.
             with contextlib.suppress(TimeoutError):

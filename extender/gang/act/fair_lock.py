@@ -9,6 +9,10 @@ from contextlib import asynccontextmanager
 from extender.gang.plan.fair_turns import Turn
 
 
+class Late(Exception):  # noqa: N818 - what has happened, not a fault of the caller
+    """The turn did not come in time."""
+
+
 class FairLock:
     """One at a time. ``order`` sorts those that wait, asked whenever the lock comes free."""
 
@@ -23,13 +27,20 @@ class FairLock:
         return [turn for turn, _ in self._waiting]
 
     @asynccontextmanager
-    async def turn(self, make: Callable[[], Turn] | None) -> AsyncIterator[None]:
+    async def turn(
+        self, make: Callable[[], Turn] | None, seconds: float | None = None
+    ) -> AsyncIterator[None]:
         """Hold the lock for the length of a block.
 
         ``make`` says whose turn it is, and is called only where somebody else has the lock;
-        None: before everybody else, for what is under way already.
+        None: before everybody else, for what is under way already. ``seconds``: how long to wait
+        for the turn at most, None = without a limit. Raises Late after that.
         """
-        await self._acquire(make)
+        try:
+            async with asyncio.timeout(seconds):
+                await self._acquire(make)
+        except TimeoutError:
+            raise Late from None
         try:
             yield
         finally:
