@@ -60,3 +60,34 @@ def test_a_pending_pod_goes_whatever_number_of_budgets_match_it(
         path = tmp_path / "dump.json"
         path.write_text(json.dumps(dump))
         assert (answer(capsys, "", path=path).get("plan") is not None) == goes
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "room-only-beyond-a-budget",
+        "room-for-half-only-beyond-a-budget",
+        "smaller-quorum-breaks-the-spread",
+    ],
+)
+def test_no_quorum_is_named_that_has_no_plan(what: str, capsys: Capture) -> None:
+    refusal = answer(capsys, f"{what}.json")["refusal"]
+    assert [way for way in refusal["ways"] if way["minCount"] is not None] == []
+
+
+def test_a_quorum_is_named_that_has_a_plan(capsys: Capture, tmp_path: Path) -> None:
+    """And asked with that quorum the gang has one."""
+    dump = yaml.safe_load((DUMPS / "budget-of-a-pending-pod.yaml").read_text())
+    group = next(each for each in dump["items"] if each["kind"] == "PodGroup")
+    member = next(each for each in dump["items"] if each["metadata"]["name"] == "job-0")
+    more = json.loads(json.dumps(member))
+    more["metadata"] |= {"name": "job-1", "uid": "k"}
+    dump["items"].append(more)
+    path = tmp_path / "dump.json"
+    for least in (2, 1):
+        group["spec"]["schedulingPolicy"]["gang"]["minCount"] = least
+        path.write_text(json.dumps(dump))
+        found = answer(capsys, "", path=path)
+        if least == 2:
+            assert [way["minCount"] for way in found["refusal"]["ways"]][:2] == [None, 1]
+    assert len(found["plan"]["victims"]) == 1

@@ -277,6 +277,12 @@ class Build:
                 raise
         return self._built(part, sound)
 
+    @property
+    def room_alone(self) -> bool:
+        """Whether room alone decides: no budget, rule of members, pod in the way or patience."""
+        rules = self._caps or self._spreading.rules or self._keys or any(self._blocked)
+        return not (rules or self._snapshot.budgets or self._patience is not None)
+
     def stayers(self) -> list[tuple[Pod, str]]:
         """Return some of those that may not be evicted, by node and uid, with the reason."""
         slow = sorted(self._slow, key=lambda pod: (pod.node, pod.uid))[:MOST_STAYS]

@@ -134,8 +134,12 @@ def explain_refusal(
     snapshot: Snapshot,
     *,
     struck: bool,
+    quorum: int,
 ) -> Refusal:
-    """Return why the gang cannot run now, naming ``stayers`` who stand in the way, and why."""
+    """Return why the gang cannot run now, naming ``stayers`` who stand in the way, and why.
+
+    ``quorum``: as ways_out has it.
+    """
     # A cause that somebody can do something about goes first: what is long is cut.
     reasons = "; ".join(
         (*(note for note in gang.notes if note.startswith(WORKLOAD_CLASS)), *answer.reasons)
@@ -162,5 +166,7 @@ def explain_refusal(
         message=texts.cut(message, MOST_LINE),
         details=tuple(texts.cut(line, MOST_LINE) for line in (*gang.notes, *stays)),
         generation=snapshot.generation,
-        ways=ways_out(gang, built, answer, [why for _, why in stayers], struck=struck),
+        ways=ways_out(
+            gang, built, answer, [why for _, why in stayers], struck=struck, quorum=quorum
+        ),
     )

@@ -54,6 +54,8 @@ Text = TypeVar("Text")
 UNTOLD = "the reasons cannot be told; please report this"
 MAX_STRIKES = 16
 """How many times step 5 may strike out seats before the planner gives up."""
+OF_A_HINT = Limits(branch_nodes=1_000)
+"""Any answer will do where only a hint depends on it."""
 
 
 class Planner:
@@ -165,7 +167,8 @@ class Planner:
             if isinstance(answer, Solution) and not draft.parts.kept_by(answer):
                 built, answer = self._shared_out(draft, answer, stop)
             if isinstance(answer, Infeasible):
-                return _refused(question, draft, built, answer, struck=strikes > 0)
+                quorum = 0 if strikes else self._smaller(draft, question, view, answer, stop)
+                return _refused(question, draft, built, answer, struck=strikes > 0, quorum=quorum)
             trial = tried(view, snapshot, others, built, answer, stop)
             if trial.failed and built.unsure:
                 trial = self._careful(trial, draft, question, view, others, stop)
@@ -176,6 +179,37 @@ class Planner:
                 return _given_up(question, trial, strikes + 1)
             _strike(struck, trial)
         raise AssertionError("every try ends with an answer or is counted")
+
+    def _smaller(
+        self,
+        draft: Build,
+        question: GangQuestion,
+        view: ClusterView,
+        answer: Infeasible,
+        stop: Stop,
+    ) -> int:
+        """Return the quorum that as many members make as found a seat, if that has a plan; or 0."""
+        gang = question.gang
+        less = sum(members for _, members in answer.short)
+        fits = gang.min_count - less
+        if not answer.proved or not gang.preempts or gang.parts or not less or stop.over():
+            return 0
+        if fits <= len(gang.seated):
+            return 0
+        if draft.room_alone:
+            return fits  # the seats that were found are the plan
+        try:
+            built = draft.full(strict=True)
+            need = built.problem.need - less
+            built = replace(built, problem=replace(built.problem, need=need))
+            deadline = stop.deadline or None
+            fewer = solve(built.problem, OF_A_HINT, deadline=deadline, cancel=stop.cancel)
+            if isinstance(fewer, Infeasible):
+                return 0
+            trial = tried(view, question.snapshot, _seats_of_others(question), built, fewer, stop)
+        except OutOfTime:
+            return 0
+        return 0 if trial.failed else fits
 
     def _answered(self, draft: Build, stop: Stop) -> tuple[Built, Solution | Infeasible]:
         """Search. Where enough room is not sure, a "no" is seen at once with everybody gone."""
@@ -308,10 +342,25 @@ def _strike(struck: dict[str, frozenset[str]], trial: Trial) -> None:
 
 
 def _refused(
-    question: GangQuestion, draft: Build, built: Built, answer: Infeasible, *, struck: bool
+    question: GangQuestion,
+    draft: Build,
+    built: Built,
+    answer: Infeasible,
+    *,
+    struck: bool,
+    quorum: int,
 ) -> Refusal:
     gang, stayers = question.gang, draft.stayers()
-    no = partial(explain_refusal, gang, built, answer, stayers, question.snapshot, struck=struck)
+    no = partial(
+        explain_refusal,
+        gang,
+        built,
+        answer,
+        stayers,
+        question.snapshot,
+        struck=struck,
+        quorum=quorum,
+    )
     return _told(no, Refusal(gang.key, Code.INFEASIBLE, UNTOLD))
 
 

@@ -22,12 +22,19 @@ MOST_TEXT = 512
 
 
 def ways_out(
-    gang: Gang, built: Built, answer: Infeasible, stays: Sequence[str], *, struck: bool
+    gang: Gang,
+    built: Built,
+    answer: Infeasible,
+    stays: Sequence[str],
+    *,
+    struck: bool,
+    quorum: int = 0,
 ) -> tuple[Way, ...]:
     """Return what would change the refusal, each by itself.
 
     ``stays``: why pods on nodes that the members may use stay, as Build.stayers tells it.
-    ``struck``: nodes were taken out of the question, so its shortage is no measure.
+    ``struck``: nodes were taken out of the question, so its shortage is no measure. ``quorum``: a
+    smaller minCount that was tried and has a plan; 0: none.
     """
     if struck or not answer.proved:
         return ()
@@ -46,9 +53,8 @@ def ways_out(
     if short and not problem.caps and not problem.spreads:
         place = f", all in one {gang.topology_key}" if gang.topology_key else ""
         found.append(_way(f"free room for {short}{place}"))
-    fits = gang.min_count - sum(members for _, members in answer.short)
-    if fits > len(gang.seated) and not gang.parts:
-        found.append(_way(f"a quorum (minCount) of {fits} or less", min_count=fits))
+    if quorum:
+        found.append(_way(f"a quorum (minCount) of {quorum} or less", min_count=quorum))
     if built.slow:
         found.append(
             _way(
