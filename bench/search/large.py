@@ -61,9 +61,9 @@ class Timed(Build):
 
     spent = 0.0
 
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(self, *arguments: Any, **options: Any) -> None:
         began = time.thread_time()
-        super().__init__(*arguments)
+        super().__init__(*arguments, **options)
         Timed.spent += time.thread_time() - began
 
     def emptied(self) -> Built:
