@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from extender.cli.live_command import moment, named, namespace_of
 from extender.gang.plan.single import SINGLE
 from extender.gang.tell.decisions import Outcome
-from extender.gang.tell.leaving import after_eviction
-from extender.gang.tell.story import Facts, Obj, Story
+from extender.gang.tell.leaving import Obj, after_eviction
+from extender.gang.tell.story import Facts, Story
 from extender.model.objects import GangKey
 
 

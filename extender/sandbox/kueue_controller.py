@@ -14,8 +14,9 @@ from extender.kube.api_errors import ApiError, Conflict, NotFound
 from extender.kube.client import KubeClient
 from extender.model.errors import ExtenderError
 from extender.model.texts import counted
+from extender.sandbox.api_status import Obj
 from extender.sandbox.pod_recorder import PodRecorder
-from extender.sandbox.scenario_objects import ACTOR, Obj
+from extender.sandbox.scenario_objects import ACTOR
 
 MANAGED = "kueue.x-k8s.io/managed"
 """Label and finalizer."""

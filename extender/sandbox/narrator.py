@@ -8,16 +8,16 @@ import textwrap
 import time
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, TextIO
+from typing import TextIO
 
 from extender.model.quantity import format_resource, parse_resource
 from extender.model.texts import counted
+from extender.sandbox.api_status import Obj
 from extender.sandbox.hooks import Hooks
 from extender.sandbox.pod_recorder import PodEvent, PodRecorder, Seen
 from extender.sandbox.scenario import Create, EqualPods, Nodes, Scenario, ScenarioStep
 from extender.sandbox.scenario_expectations import decisions_about
 
-Obj = dict[str, Any]
 _BOLD, _DIM, _RED, _GREEN, _END = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[0m"
 _MAX_NODES = 12
 _WIDTH = 96

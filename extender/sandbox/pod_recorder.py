@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -17,9 +17,9 @@ from msgspec import Struct
 from extender.kube.api_errors import ApiError
 from extender.kube.client import KubeClient
 from extender.model.quantity import parse_resource
+from extender.sandbox.api_status import Obj
 from extender.sandbox.scenario_objects import ACTOR
 
-Obj = dict[str, Any]
 What = Literal["made", "bound", "running", "evicted", "gone", "finished"]
 _FINISHED = ("Succeeded", "Failed")
 _PAUSE = 0.2

@@ -15,6 +15,7 @@ from extender.kube.client import KubeClient
 from extender.model.errors import ExtenderError
 from extender.model.texts import counted
 from extender.sandbox import scenario_objects
+from extender.sandbox.api_status import Obj
 from extender.sandbox.hooks import Hooks
 from extender.sandbox.invariants import InvariantChecker
 from extender.sandbox.kueue_controller import KueueController, NotAsKueueWould, managed
@@ -22,7 +23,6 @@ from extender.sandbox.pod_recorder import PodRecorder, Seen
 from extender.sandbox.scenario import Admit, Create, Expect, Scenario, ScenarioStep, Wait
 from extender.sandbox.scenario_expectations import unmet
 
-Obj = dict[str, Any]
 _PAUSE = 0.1
 _ACCOUNT_SECONDS = 30.0
 EXPECT_SECONDS = 10.0

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from extender.model.texts import counted
+from extender.sandbox.api_status import Obj
 from extender.sandbox.pod_recorder import PodRecorder, Seen
 from extender.sandbox.scenario import Expect, Reason, Running, Scenario, expand
-
-Obj = dict[str, Any]
 
 
 def unmet(

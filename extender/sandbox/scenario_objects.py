@@ -7,16 +7,14 @@ by discovery.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from msgspec import Struct
 
 from extender.kube.api_errors import NotFound
 from extender.kube.client import KubeClient
 from extender.model.errors import InvalidInput
+from extender.sandbox.api_status import Obj
 from extender.sandbox.scenario import Create, EqualPods, Nodes, expand
-
-Obj = dict[str, Any]
 
 ACTOR = "podgroup-extender.io/actor"
 """Label of every pod a scenario makes: whose pod it is, also when a Job makes it again."""

@@ -63,11 +63,17 @@ class Preempt:
         Raises NotReady before recovery, UnknownPod when the pod is not one that waits.
         """
         context = self._context
+        # To kube-scheduler an error or a lost answer is an attempt without a node: no event may
+        # follow.
+        context.notices.held_back.park(args.pod, min(args.candidates, default=""))
         context.require_ready()
         asked = context.evidence.now()
         pod = await self._asked.pod(args.pod)
         context.evidence.accepts(pod, args.candidates)
         flight = context.book.of_member(pod.uid)
+        gang = None if flight is not None else context.waiting_gang(pod)
+        if flight is not None or gang is not None:
+            context.notices.held_back.settled(pod)  # its gang's plan is looked after
         if flight is not None:
             seat = flight.seats.get(pod.uid, "")
             nodes = len(context.cluster.snapshot().nodes)
@@ -76,7 +82,6 @@ class Preempt:
             else:
                 context.asking.seat_not_tried(flight, pod)
             return NOTHING
-        gang = context.waiting_gang(pod)
         if gang is not None:
             if not gang.missing:
                 context.kept_off(pod)  # beyond the quorum nobody looks for a seat for it
@@ -86,6 +91,7 @@ class Preempt:
             # It was refused as a member a moment ago, free nodes and all, and is treated alone now.
             return self._again(pod, args.candidates)
         if not context.acts_for(pod):
+            context.notices.held_back.settled(pod)  # nothing is written for it on a guess
             return self._as_it_would(pod, args.candidates)
         if self._beyond_quorum(pod) or context.kept_off(pod):
             # More than the quorum is placed only at no extra disruption.
@@ -195,6 +201,8 @@ class Preempt:
             self._context.offers.note(pod, list(clean))
         elif waits.node:
             self._context.notices.held_back.park(pod, waits.node, waits.victims)
+        else:
+            self._context.notices.held_back.settled(pod)
         return PreemptResult(candidates=clean)
 
     def _victims(self, node: str, candidate: NodeVictims) -> list[Pod] | None:
@@ -208,9 +216,9 @@ class Preempt:
         return pods if pods and len(pods) == len(found) else None
 
     def _unbound(self, candidate: NodeVictims) -> set[str]:
-        """Return the victims that kube-scheduler has placed and whose binding does not show yet."""
-        found = [self._context.cluster.pod(uid) for uid in candidate.uids]
-        return {victim.uid for victim in found if victim is not None and not victim.node}
+        """Return the victims that kube-scheduler has placed and that do not show there yet."""
+        found = {uid: self._context.cluster.pod(uid) for uid in candidate.uids}
+        return {uid for uid, victim in found.items() if victim is None or not victim.node}
 
     def _leaves_seats(self, pod: Pod, node: str, victims: list[Pod]) -> bool:
         return self._context.spare.why_not(pod, node, leaving=victims) is None

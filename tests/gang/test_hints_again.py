@@ -20,7 +20,9 @@ from extender.gang.act.clocks import Clocks
 from extender.gang.act.held_back import HeldBack
 from extender.gang.act.nominations import Nominations
 from extender.gang.act.notifier import WAKE_ANNOTATION, Notifier
+from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.tell.decisions import Verb
+from extender.model.mode import EnforceSettings
 from extender.model.objects import Pod
 from extender.sandbox.faults import Fault
 from tests.gang.rig import LOW, PODS, Rig, held_back, let_go
@@ -254,6 +256,7 @@ async def test_where_nobody_can_be_woken_few_are_tried_at_a_time() -> None:
         lambda: snapshot([], pods),
         cast(Clocks, SimpleNamespace(monotonic=lambda: now[0], wall=lambda: now[0])),
         background,
+        Enforcement(EnforceSettings()),
         asyncio.Semaphore(4),
         at_a_time=8,
     )
@@ -287,6 +290,7 @@ async def test_one_tenant_that_cannot_be_woken_keeps_no_other_waiting(namespaces
         lambda: snapshot([], [*hostile, honest]),
         cast(Clocks, SimpleNamespace(monotonic=lambda: now[0], wall=lambda: now[0])),
         background,
+        Enforcement(EnforceSettings()),
         asyncio.Semaphore(32),
         at_a_time=32,
     )
@@ -316,6 +320,7 @@ async def test_of_who_waited_for_a_unit_and_is_gone_nothing_is_kept() -> None:
         lambda: snapshot([], []),
         cast(Clocks, SimpleNamespace(monotonic=lambda: 0.0, wall=lambda: 0.0)),
         background,
+        Enforcement(EnforceSettings()),
         asyncio.Semaphore(4),
         at_a_time=8,
     )

@@ -31,6 +31,8 @@ class Calm:
         """How long after the first binding of a gang the last may be posted; 0: no barrier."""
         self.least_runs: Mapping[str, float] = {}
         """Priority class -> for how many seconds a pod runs before it may be evicted."""
+        self.preempting = False
+        """Whether pods of no gang are judged by whether they could preempt."""
         self.seated: dict[str, list[float]] = {}
         """Work -> when plans gave its members seats."""
         self._state = state
@@ -177,6 +179,12 @@ class Calm:
         waiting = [p for p in self._state.of_work(work.name) if not p.node and not p.going]
         if waiting and fits(self._free(work), [min(pod.cpu for pod in waiting)]):
             yield "single", f"{work.name} fits and does not run"
+        elif not self.preempting or any(pod.going for pod in self._state.pods.values()):
+            return  # what has been evicted and does not end may be what it waits for
+        elif waiting and all(pod.preempts for pod in waiting):
+            gone = self._evictable(work)
+            if fits(self._free(work, gone), [min(pod.cpu for pod in waiting)]):
+                yield "single-preempts", f"{work.name} would fit after evictions and does not run"
 
     # -- what is left -----------------------------------------------------------------------
 

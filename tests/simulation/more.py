@@ -23,6 +23,7 @@ from tests.simulation.faults import (
 from tests.simulation.flakiness import flaky
 from tests.simulation.happening import Happening
 from tests.simulation.moments import near, with_happenings
+from tests.simulation.objects import Work
 from tests.simulation.priorities import priorities
 from tests.simulation.profiles import profiles
 from tests.simulation.resizing import resizes
@@ -142,6 +143,16 @@ def _samples(script: Script, chance: Chance) -> Script:
     return replace(script, sample=chance.pick("sample", (1, 1, 2, 3)))
 
 
+def _urgent(script: Script, chance: Chance) -> Script:
+    """More urgent pods of no gang come while gangs are planned for and seated."""
+    found = []
+    for number in range(chance.number("urgent", 1, 2)):
+        cls, cpu = chance.pick("urgent-class", ("high", "top")), chance.number("urgent-cpu", 1, 3)
+        work = Work(name=f"urgent-{number}", size=1, cls=cls, cpu=cpu, gang=False)
+        found.append(near(chance, "urgent", Happening(kind="arrive", at=0.0, work=work)))
+    return replace(with_happenings(script, found), preempting=True)
+
+
 MORE: dict[str, Callable[[Script, Chance], Script]] = {
     "barrier": _barrier,
     "booking": _booking,
@@ -156,4 +167,5 @@ MORE: dict[str, Callable[[Script, Chance], Script]] = {
     "rollback": _rollback,
     "samples": _samples,
     "sparing": _sparing,
+    "urgent": _urgent,
 }

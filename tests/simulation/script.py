@@ -53,6 +53,8 @@ class Script(Struct, frozen=True, kw_only=True):
     period: float = 0.5
     sparing: bool = False
     """Nobody may be evicted beside room, however short a time ago it came."""
+    preempting: bool = False
+    """Pods of no gang are judged by whether they could preempt, and not by free room alone."""
     bind_fails: float = 0.0
     shuffle: bool = False
     slow_binds: bool = False

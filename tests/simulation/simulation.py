@@ -37,6 +37,9 @@ from tests.simulation.server import Server
 from tests.simulation.state import State
 from tests.simulation.story import Story
 
+SOON = 200.0
+"""Within so many seconds of calm a pod of no gang runs that could preempt: a victim whose eviction
+is refused is left alone for two minutes, and kube-scheduler tries all pods after five."""
 PATIENCE = 450.0
 """How long after the end of the script all has to be well: back-off, penalties and the flush of
 unschedulable pods are over by then."""
@@ -123,6 +126,7 @@ class Simulation:
         self.scheduler.bind_fails = script.bind_fails
         self.checks.binds_fail = script.bind_fails > 0
         self.checks.sparing = script.sparing
+        self.calm.preempting = script.preempting
         self.scheduler.slow_binds = script.slow_binds
         if script.sample:
             self.scheduler.sampling = NodeSampling(script.sample)
@@ -241,6 +245,7 @@ class Simulation:
         limit = loop.time() + PATIENCE
         # Where all rests already and nothing had to be let go, the first look is at once.
         checked = -script.quiet if at_rest and self.state.changed == changed else loop.time()
+        alone = 0.0
         while True:
             await self._second(scheduling)
             now = loop.time()
@@ -251,7 +256,10 @@ class Simulation:
             problem = next(self.calm.problems(), None)
             if problem is None:
                 return
-            if now >= limit + IN_FLIGHT * (problem[0] == "seats"):
+            # A pod of no gang does not wait until kube-scheduler tries all pods again.
+            alone = (alone or now) if problem[0] == "single-preempts" else 0.0
+            late = alone and now - alone >= SOON
+            if late or now >= limit + IN_FLIGHT * (problem[0] == "seats"):
                 for line in self.state.told():
                     self.story.tell("rest", line)
                 self.checks.broken(*problem)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -68,7 +69,7 @@ class Desk:
         self.cheap: Plan | Refusal = NO
         self.answer: Flight | Refusal = NO
         self.during: Callable[[], None] = lambda: None
-        self.parked: list[tuple[str, set[str]]] = []
+        self.parked: dict[str, tuple[str, AbstractSet[str]]] = {}
         self.said: list[tuple[Any, ...]] = []
         self.accepted: list[list[str]] = []
         """What kube-scheduler's own rules let each pod onto, as it was noted."""
@@ -124,8 +125,9 @@ class Desk:
                 SimpleNamespace(
                     held_back=SimpleNamespace(
                         note=lambda pod, unit: say("held back", unit),
-                        park=lambda pod, node, victims: self.parked.append((node, victims)),
+                        park=self._park,
                         retry=lambda pod, node: say("again", node),
+                        settled=lambda pod: self.parked.pop(pod.uid, None),
                     ),
                     nominations=SimpleNamespace(clear=lambda pods, node: say("cleared", node)),
                 ),
@@ -172,6 +174,9 @@ class Desk:
 
     def _say(self, *words: Any) -> None:
         self.said.append(words)
+
+    def _park(self, pod: Pod, node: str, victims: AbstractSet[str] = frozenset()) -> None:
+        self.parked[pod.uid] = (node, victims)
 
     def _key(self, each: Pod) -> object:
         return gang_key(each.pod_group) if each.pod_group else None

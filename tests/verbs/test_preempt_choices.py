@@ -131,15 +131,16 @@ async def test_one_refused_for_now_is_remembered_with_a_node_that_it_may_have_la
     desk = Desk(seated, placed, protected)
     desk.acts, desk.binding, desk.held = acts, {"on"}, {"n1"}
     assert await desk.asked(SINGLE, n0=seated) == []
+    assert desk.parked == {SINGLE.uid: ("n0", set())}
     assert await desk.asked(SINGLE, n1=placed) == []
-    assert desk.parked == [("n0", set()), ("n1", {placed.uid})]
+    assert desk.parked == {SINGLE.uid: ("n1", {placed.uid})}
 
 
 async def test_one_refused_for_good_is_not_remembered() -> None:
     protected = pod("u", on="n0", namespace="kube-system")
     desk = Desk(protected)
     assert await desk.asked(SINGLE, n0=protected) == []
-    assert desk.parked == []
+    assert desk.parked == {}
 
 
 class TestNotActedFor:

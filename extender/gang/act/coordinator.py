@@ -177,26 +177,31 @@ class Coordinator:
         self.readiness.recovered = True
         self.offers.begin()
         self._sweeper.begin()
-        if records:
-            self._take_in_held_back(woken=records > len(self.book))
+        self._take_in_held_back(records=records)
         await self._planning.thread.show(self._reading.snapshot)
 
-    def _take_in_held_back(self, *, woken: bool) -> None:
-        """Note whom plans of a life before may have kept waiting: nobody knows, so that is whoever
-        was tried. ``woken``: at once, for one of these plans is over.
+    def _take_in_held_back(self, *, records: int) -> None:
+        """Note the pods that plans of a life before may have kept waiting: which is not known, so
+        all that were tried. They are woken at once where one of the ``records`` is over.
 
-        Nothing is written on such grounds for namespaces that are not acted for.
+        Without records too, a pod of no gang may have asked for preemption in vain while no
+        extender answered. Nothing is written on such grounds for namespaces that are not acted for.
         """
         schedulers, held_back = self.admission.schedulers(), self.notices.held_back
         snapshot = self._reading.snapshot()
+        node = next(iter(snapshot.nodes), "")
         for pod in snapshot.pending.values():
             waits = pod.tried and not pod.gated and not pod.deleting
             waits = waits and pod.shape.scheduler in schedulers
             if not waits or self.book.of_member(pod.uid):
                 continue
-            if self.admission.acts_for(pod.namespace, snapshot):
+            if not self.admission.acts_for(pod.namespace, snapshot):
+                continue
+            if node and pod.preempts and self.resolver.member_key(pod) is None:
+                held_back.park(pod, node, soon=True)
+            elif records:
                 held_back.note(pod)
-        if woken:
+        if records > len(self.book):
             held_back.wake_all()
 
     async def close(self) -> None:

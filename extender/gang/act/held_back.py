@@ -15,13 +15,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from math import inf
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from extender.gang.act.background import Background, each
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.notifier import Notifier
+from extender.gang.incremental.enforcement import Enforcement
 from extender.model.objects import Pod
 from extender.model.shares import Shares
 from extender.model.snapshot import Snapshot
@@ -38,7 +41,7 @@ Value = TypeVar("Value")
 PARKED_SECONDS = 30.0
 """After how long a pod that was refused in preempt is tried again if nothing else has woken it."""
 PARKED_PAUSE = 1.0
-"""Seconds between two such pods: each makes kube-scheduler try others, too."""
+"""Seconds between two looks: each such wake makes kube-scheduler try others, too."""
 
 
 class _Held(Struct, frozen=True):
@@ -62,6 +65,7 @@ class HeldBack:
         snapshot: Callable[[], Snapshot],
         clocks: Clocks,
         background: Background,
+        enforcement: Enforcement,
         gate: asyncio.Semaphore,
         at_a_time: int,
     ) -> None:
@@ -69,6 +73,7 @@ class HeldBack:
         self._snapshot = snapshot
         self._clocks = clocks
         self._spawn = background.spawn
+        self._enforcement = enforcement
         self._gate = gate
         self._at_a_time = at_a_time
         self._kept: Shares[str, _Held] = Shares(MAX_HELD_BACK)
@@ -85,11 +90,22 @@ class HeldBack:
         quorum that is being seated; or that waits until its ``unit`` has gone."""
         _put(self._kept, pod, _Held(pod, unit))
 
-    def park(self, pod: Pod, node: str, victims: AbstractSet[str] = frozenset()) -> None:
+    def park(
+        self, pod: Pod, node: str, victims: AbstractSet[str] = frozenset(), *, soon: bool = False
+    ) -> None:
         """Remember a pod that was refused in preempt for now, where it might preempt on ``node``;
-        for as long as a seat is in its way, or until one of ``victims`` is seen bound or gone."""
-        now = self._clocks.monotonic()
-        _put(self._kept, pod, _Held(pod, "", node, frozenset(victims), now))
+        for as long as a seat is in its way, or until one of ``victims`` is seen bound or gone.
+
+        ``soon``: what stood against it may be over already.
+        """
+        if not node:
+            return
+        since = -inf if soon else self._clocks.monotonic()
+        _put(self._kept, pod, _Held(pod, "", node, frozenset(victims), since))
+
+    def settled(self, pod: Pod) -> None:
+        """Forget a pod that need not be tried again."""
+        self._kept.pop(pod.uid)
 
     def tried(self, pod: Pod) -> None:
         """kube-scheduler tries a pod again of itself: it need not be woken for what was before."""
@@ -155,15 +171,14 @@ class HeldBack:
             self._spawn(self._wake(again))
 
     def _look_at_parked(self, now: float) -> None:
-        """Wake the pod that has waited longest since it was refused in preempt, if that is long:
-        what stood against it may have ended in a way that nobody tells us."""
+        """Wake pods that were refused in preempt long ago: what stood against them may have ended
+        in a way that is not seen here."""
         if now - self._parked_at < PARKED_PAUSE:
             return
         long = now - PARKED_SECONDS
-        oldest = next((h for h in self._kept.values() if h.node and h.since <= long), None)
-        if oldest is not None:
+        if any(held.node and held.since <= long for held in self._kept.values()):
             self._parked_at = now
-            self._wake_those(lambda held: held is oldest)
+            self._wake_those(lambda held: bool(held.node) and held.since <= long)
 
     async def _wake(self, waiting: Sequence[_Held]) -> None:
         moment = self._clocks.wall()
@@ -171,17 +186,39 @@ class HeldBack:
         async def one(held: _Held) -> None:
             pod = held.pod
             async with self._gate:
-                woken = await self._notifier.wake(pod, "", moment)
-                there = self._snapshot().pending.get(pod.uid)
-                if woken and held.node and there is not None and not there.nominated:
-                    woken = await self._notifier.nominate(pod, held.node)
-                    woken = await self._notifier.nominate(pod, "") and woken
+                if not held.node:
+                    woken = await self._notifier.wake(pod, "", moment)
+                else:
+                    woken = await self._by_nomination(held)
             if woken:
                 self._pause = FIRST_PAUSE
             else:
                 _put(self._failed, pod, held)
 
-        await each(waiting, self._at_a_time, one)
+        await each(_leading(waiting), self._at_a_time, one)
+
+    async def _by_nomination(self, held: _Held) -> bool:
+        snapshot = self._snapshot()
+        pod = snapshot.pending.get(held.pod.uid)
+        if pod is None or not self._enforcement.acts_for(pod.namespace, snapshot):
+            return True
+        if pod.nominated:
+            # A plan or kube-scheduler has chosen a node for it; or that has just been cleared.
+            _put(self._kept, pod, replace(held, since=self._clocks.monotonic()))
+            return True
+        written = await self._notifier.nominate(pod, held.node)
+        return await self._notifier.nominate(pod, "") and written
+
+
+def _leading(waiting: Sequence[_Held]) -> list[_Held]:
+    """Leave out pods refused in preempt that the event of a more urgent one wakes, too."""
+    first: dict[str, _Held] = {}
+    for held in waiting:
+        scheduler = held.pod.shape.scheduler
+        known = first.get(scheduler)
+        if held.node and (known is None or held.pod.priority > known.pod.priority):
+            first[scheduler] = held
+    return [held for held in waiting if not held.node or first[held.pod.shape.scheduler] is held]
 
 
 def _put(kept: Shares[str, Value], pod: Pod, value: Value) -> None:

@@ -146,7 +146,7 @@ class Lifetimes:
             # Nobody looks after a pod of no gang but kube-scheduler, and it tries one again when
             # something changes: its own preemption has been told to wait for this plan.
             for seat in held:
-                self._notices.held_back.note(flight.pods[seat.uid])
+                self._notices.held_back.park(flight.pods[seat.uid], seat.node)
         self._notices.held_back.wake_all()
 
     def _clear_nominations(self, flight: Flight, held: Iterable[Seat]) -> None:

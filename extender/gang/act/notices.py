@@ -25,6 +25,7 @@ from extender.gang.act.owner_warnings import OwnerWarnings, words_of
 from extender.gang.act.records import RejectedRecord
 from extender.gang.act.requeuing import Requeuing
 from extender.gang.act.unit import EvictionUnit
+from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.tell.decisions import Decision
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Victim
@@ -55,6 +56,7 @@ class Notices:
         snapshot: Callable[[], Snapshot],
         clocks: Clocks,
         background: Background,
+        enforcement: Enforcement,
         *,
         nominate: bool = True,
     ) -> None:
@@ -70,7 +72,9 @@ class Notices:
         self.nominations = Nominations(
             notifier, book, snapshot, background, self._gate, CONCURRENCY
         )
-        self.held_back = HeldBack(notifier, snapshot, clocks, background, self._gate, CONCURRENCY)
+        self.held_back = HeldBack(
+            notifier, snapshot, clocks, background, enforcement, self._gate, CONCURRENCY
+        )
         self.calls = Requeuing(
             notifier,
             self.nominations,

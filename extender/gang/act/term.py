@@ -30,6 +30,7 @@ from extender.gang.act.readiness import Readiness
 from extender.gang.act.records import Records
 from extender.gang.act.suspensions import SuspensionStore
 from extender.gang.act.waiting import Waiting
+from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.incremental.victims import leaves_in_time
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.tell.decisions import Decision
@@ -138,6 +139,7 @@ def telling_of(term: Term, reading: Reading) -> Telling:
         reading.snapshot,
         term.clocks,
         background,
+        Enforcement(term.settings.enforce),
         nominate=term.settings.seats.nominate,
     )
     decisions = DecisionTelling(

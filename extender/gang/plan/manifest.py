@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from extender.gang.plan.job_pods import (
     MAX_PODS,
+    Obj,
     is_indexed,
     jobs_of_jobset,
     mapping,
@@ -35,8 +36,6 @@ SYSTEM_CLASSES = (
 
 MAX_BYTES = 2**30
 """Of the pods of one manifest's Jobs, as JSON: each is a copy of its template."""
-
-Obj = dict[str, Any]
 
 
 class Manifest(Struct, frozen=True):
