@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Self
 
@@ -35,6 +35,7 @@ from extender.wire.preempt_json import NodeVictims, PreemptArgs, PreemptResult
 
 Obj = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
+GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 FAST = Settings(
     seats=SeatSettings(bind_seconds=30.0, victim_slack_seconds=1.0),
     groups=GroupSettings(settle_seconds=0.2),
@@ -181,7 +182,7 @@ class Rig:
 
     async def group(self, name: str, count: int, cls: str, *, whole: bool = True) -> None:
         await self.client.create(
-            "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups",
+            GROUPS,
             {
                 "metadata": {"name": name},
                 "spec": {
@@ -233,6 +234,15 @@ class Rig:
             lambda: self.cache.pod_named("default", f"{name}-{count - 1}") is not None,
             f"gang {name} is cached",
         )
+        await self.until_cached("/api/v1/nodes", lambda: set(self.cache.snapshot().nodes))
+        await self.until_cached(GROUPS, lambda: {key[2] for key in self.cache.snapshot().groups})
+
+    async def until_cached(self, path: str, cached: Callable[[], Collection[str]]) -> None:
+        """Wait until all objects of a list are cached: each kind has a watch of its own, and a
+        refusal for what is not seen yet stands until kube-scheduler asks again."""
+        items = (await self.client.get(path))["items"]
+        there = {item["metadata"]["name"] for item in items}
+        await self.until(lambda: there <= set(cached()), f"{path} is cached")
 
     async def names(self) -> set[str]:
         return {item["metadata"]["name"] for item in (await self.client.get(PODS))["items"]}
