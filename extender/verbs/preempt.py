@@ -33,7 +33,7 @@ from extender.wire.preempt_json import NodeVictims, PreemptArgs, PreemptResult
 NOTHING = PreemptResult(candidates={})
 
 
-class _Waits(Struct):
+class Waits(Struct):
     """What stands against candidates for now, and passes without an event for kube-scheduler."""
 
     node: str = ""
@@ -128,7 +128,7 @@ class Preempt:
         """Leave the choice to kube-scheduler, but for nodes where it would cost somebody a seat."""
         if self._context.samples.goes_on(pod.uid):
             return self._again(pod, candidates)
-        waits = _Waits()
+        waits = Waits()
         held = self._context.book.nodes()
         kept: dict[str, NodeVictims] = {}
         for node, candidate in candidates.items():
@@ -152,7 +152,7 @@ class Preempt:
     ) -> PreemptResult:
         if self._context.samples.goes_on(pod.uid):
             return self._again(pod, candidates)  # a node that it has not been offered may be free
-        waits = _Waits()
+        waits = Waits()
         clean, breaking = self._sorted(pod, candidates, waits)
         if not breaking:
             return self._allowed(pod, clean, waits)
@@ -160,7 +160,7 @@ class Preempt:
         return await self._cheapest(pod, clean, breaking, asked, waits)
 
     def _sorted(
-        self, pod: Pod, candidates: dict[str, NodeVictims], waits: _Waits
+        self, pod: Pod, candidates: dict[str, NodeVictims], waits: Waits
     ) -> tuple[dict[str, NodeVictims], dict[str, NodeVictims]]:
         """Return the nodes that may be had now, and those of them that break a gang. ``waits``
         takes what stands against the others for now."""
@@ -191,7 +191,7 @@ class Preempt:
                 clean[node] = candidate
         return clean, breaking
 
-    def _allowed(self, pod: Pod, clean: dict[str, NodeVictims], waits: _Waits) -> PreemptResult:
+    def _allowed(self, pod: Pod, clean: dict[str, NodeVictims], waits: Waits) -> PreemptResult:
         """Leave the choice to kube-scheduler, which keeps the room on one of these for the pod.
 
         Where there is none and what stands against the others passes, kube-scheduler would try the
@@ -246,7 +246,7 @@ class Preempt:
         clean: dict[str, NodeVictims],
         breaking: dict[str, NodeVictims],
         asked: float,
-        waits: _Waits,
+        waits: Waits,
     ) -> PreemptResult:
         """Let the search choose between nodes that break a gang and nodes that do not.
 

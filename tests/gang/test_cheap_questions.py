@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from extender.gang.act.book import Book
 from extender.gang.act.unit import Fate
 from extender.model.objects import GangKey
+from extender.verbs.preempt import Waits
 from tests.gang.rig import Rig
 from tests.gang.test_many_units import seated, unit
 
@@ -112,5 +113,5 @@ async def test_nor_through_all_whose_eviction_is_accepted(rig: Rig) -> None:
             evictions.begin(plan, str(count), [alone], frozenset(), "", sent=[victim.uid])
         assert context.waiting_gang(waits) is not None
         took[count] = seconds_of(partial(context.waiting_gang, waits))
-        took[count] += seconds_of(partial(rig.verbs._preempt._sorted, waits, {}))
+        took[count] += seconds_of(partial(rig.verbs._preempt._sorted, waits, {}, Waits()))
     assert took[10_000] < 20 * took[10]

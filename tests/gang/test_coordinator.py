@@ -8,13 +8,11 @@ import time
 from msgspec.structs import replace
 
 from extender.gang.act.book import Flight
-from extender.gang.act.notifier import WAKE_ANNOTATION
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState
 from extender.model.plan import Refusal
 from extender.model.settings import GroupSettings, SeatSettings
 from extender.sandbox.faults import Fault
-from extender.sandbox.resources import PODS
 from tests.gang.rig import FAST, HIGH, LOW, Rig, full_cluster
 
 
@@ -228,14 +226,11 @@ async def test_a_pod_of_no_gang_is_tried_again_when_its_plan_is_taken_over(rig: 
     await rig.pod("urgent", cls="high")
     await rig.preempt("urgent", n0=["low-0"], n1=["low-1"])
     await rig.gang("first", 2, "top")
+    written = rig.server.faults.plan(Fault(times=100, method="PATCH", path="pods/urgent/status"))
     await rig.preempt("first-0", n0=["low-0"])
     await rig.until(lambda: "gave-up" in rig.outcomes("urgent"), "its seat is taken over")
-
-    def woken() -> bool:
-        pod = rig.server.api.get(PODS, "default", "urgent")
-        return WAKE_ANNOTATION in pod["metadata"].get("annotations", {})
-
-    await rig.until(woken, "it is woken")
+    await rig.until(lambda: written.hits >= 1, "its nomination ends")
+    await rig.until(lambda: not rig.cached("urgent").nominated)
 
 
 async def test_a_single_pod_avoids_the_gang_for_a_cheaper_node() -> None:

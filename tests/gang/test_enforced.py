@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from extender.gang.act import requeuing
 from extender.gang.act.last_check import KeptGangs, LastCheck
-from extender.gang.act.notifier import WAKE_ANNOTATION, Notifier
+from extender.gang.act.notifier import Notifier
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState
@@ -370,11 +370,13 @@ async def test_nobody_is_woken_on_a_guess_where_nothing_is_acted_for(rig: Rig) -
     await rig.until(lambda: all(flight.recorded for flight in rig.coordinator.book), "recorded")
     await rig.kill()
     await rig.remove("high-0")
+    ours, theirs = (
+        rig.server.faults.plan(Fault(times=100, method="PATCH", path=f"pods/{name}"))
+        for name in ("ours", "theirs")
+    )
     await rig.start()
-    await rig.until(lambda: WAKE_ANNOTATION in rig.cached("ours").annotations, "ours is woken")
-    theirs = rig.cache.pod_named("b", "theirs")
-    assert theirs is not None
-    assert WAKE_ANNOTATION not in theirs.annotations
+    await rig.until(lambda: ours.hits >= 2, "ours is nominated, and is not any more")
+    assert not theirs.hits
 
 
 async def test_seats_are_held_against_those_who_are_not_chosen(rig: Rig) -> None:
