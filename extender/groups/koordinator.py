@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import msgspec
 
 from extender.groups.dialect import Declaration
-from extender.groups.sizes import once_together, stated_size
+from extender.groups.sizes import gang_parts, once_together, stated_size
 from extender.model.gang import UNIT_ALL
 from extender.model.interning import remembered
 from extender.model.names import is_name
@@ -74,12 +74,12 @@ class KoordinatorDialect:
         together: set[str] = set()
         for text, name in lists:
             together |= _together(text, key.namespace, name)
-        total = 0
+        least = dict.fromkeys(together - by_name.keys(), 1)
         problems: list[str] = []
         notes: list[str] = []
         for name in sorted(by_name):
             said = stated_size(tuple(by_name[name]), "annotation", MIN)
-            total += said.min_count or 0
+            least[name] = said.min_count or 0
             problems += said.problems
             notes += said.notes
         missing = sorted(together - by_name.keys())
@@ -97,8 +97,10 @@ class KoordinatorDialect:
             )
         if any(_elsewhere(text, key.namespace) for text, _ in lists):
             notes.append("gangs of other namespaces in the group are not waited for")
+        everybody = (*members, *snapshot.ended.get(key, ()))
         said = Declaration(
-            min_count=None if problems else total + len(missing),
+            min_count=None if problems else sum(least.values()),
+            parts=gang_parts(least, everybody, lambda pod: {pod.annotations.get(NAME, key.name)}),
             problems=tuple(problems[:5]),
             counts_ended=True,
             notes=tuple(notes[:5]),

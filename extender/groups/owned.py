@@ -12,7 +12,7 @@ from itertools import islice
 
 from extender.groups.absent import why_absent
 from extender.groups.dialect import Declaration
-from extender.groups.sizes import made_by, staying
+from extender.groups.sizes import gang_parts, made_by, staying
 from extender.model.objects import GangKey, GroupObject, Part, Pod
 from extender.model.owner_kinds import JOB, OWNER_KINDS
 from extender.model.snapshot import Snapshot
@@ -58,13 +58,15 @@ def owner_size(
         return _unwanted(f"{what} wants no pods: it is suspended, being deleted, or of size 0")
     here = staying(members)
     by_jobs = source == "jobset" and _jobs_are_read(owner, snapshot)
-    awaited, later = _awaited(owner, here, parts_of, snapshot if by_jobs else None)
+    by_part, later = _awaited(owner, here, parts_of, snapshot if by_jobs else None)
+    awaited = sum(by_part.values())
+    parts = gang_parts(by_part, members, lambda pod: {of for of, _ in parts_of(pod)})
     if not awaited and not later:
         return _unwanted(f"{what} wants no pods: its Jobs have ended, or are of size 0")
     notes: list[str] = []
     if owner.min_count is not None and 1 <= owner.min_count < awaited:
         notes.append(f"{what} is content with {owner.min_count} of its {counted(awaited, 'pod')}")
-        awaited = owner.min_count
+        awaited, parts = owner.min_count, ()  # of whichever of its pods
     total = sum(not pod.deleting for pod in members)
     if source == "jobset" and not by_jobs and awaited > total and any(pod.node for pod in here):
         # Which of its pods have finished, its Jobs alone tell.
@@ -72,13 +74,14 @@ def owner_size(
             f"the Jobs of {what} are not read: of its {counted(awaited, 'pod')} some may have "
             f"finished, so {all_of(total, 'pod', 'that exists', 'that exist')} now make the gang"
         )
-        awaited = total
+        awaited, parts = total, ()
     coming = sum(count for _, count in later)
     if coming:
         those = counted(coming, "more pod", f"of {what} is", f"of {what} are")
         notes.append(f"{those} made once others run")
     return Declaration(
         min_count=max(1, awaited),
+        parts=parts,
         whole_from=max(1, min(awaited, total)),
         coming=coming,
         followers=tuple(
@@ -94,12 +97,13 @@ def _unwanted(why: str) -> Declaration:
 
 def _awaited(
     owner: GroupObject, here: Iterable[Pod], parts_of: PartsOf, jobs: Snapshot | None
-) -> tuple[int, list[tuple[Part, int]]]:
-    """How many pods are to be there by now, and how many of which parts come once others run.
+) -> tuple[dict[str, int], list[tuple[Part, int]]]:
+    """How many pods of each part, by its name in small letters, are to be there by now, and how
+    many of which parts come once others run.
 
     ``here``: pods that stay; ``jobs``: where the owner's Jobs are read, None without that.
     """
-    awaited = 0
+    awaited: dict[str, int] = {}
     later: list[tuple[Part, int]] = []
     late = any(part.later for part in owner.parts)
     begun = {of for pod in here for of in parts_of(pod)} if late else set()
@@ -112,7 +116,7 @@ def _awaited(
             there = _begun(part, left, followed.get(name, set()))
         elif part.later and (name, part.index) not in begun:
             there = 0
-        awaited += there
+        awaited[name] = awaited.get(name, 0) + there
         if count > there:
             later.append((part, count - there))
     return awaited, later

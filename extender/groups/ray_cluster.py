@@ -12,6 +12,8 @@ from extender.groups.launched import LaunchedDialect
 from extender.model.objects import GangKey, Pod
 
 CLEANUP = "redis-cleanup"
+GROUP = "ray.io/group"
+"""Of workers, the name of their worker group; of the head "headgroup"."""
 
 
 class RayClusterDialect(LaunchedDialect):
@@ -25,6 +27,11 @@ class RayClusterDialect(LaunchedDialect):
     def key(self, pod: Pod) -> GangKey | None:
         """Return the RayCluster of its head and workers."""
         return None if pod.labels.get(self.witness) == CLEANUP else super().key(pod)
+
+    def parts_of(self, pod: Pod) -> tuple[tuple[str, str], ...]:
+        """Return whether the pod is the head, else its worker group."""
+        kind, group = pod.labels.get(self.witness, ""), pod.labels.get(GROUP, "")
+        return (("head" if kind == "head" else group.lower(), ""),)
 
     def source(self, members: tuple[Pod, ...]) -> str | None:
         """Return where RayClusters are."""

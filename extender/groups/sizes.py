@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from msgspec.structs import replace
 
 from extender.groups.dialect import Declaration, unknown_size
+from extender.model.gang import GangPart
 from extender.model.names import MOST_NAME, quoted
 from extender.model.objects import Pod
 from extender.model.texts import counted, some
@@ -75,6 +76,26 @@ def once_together(declaration: Declaration, members: tuple[Pod, ...]) -> Declara
     return replace(
         declaration, whole_from=max(1, min(declaration.min_count, len(staying(members))))
     )
+
+
+def gang_parts(
+    least: Mapping[str, int], members: Iterable[Pod], parts_of: Callable[[Pod], Collection[str]]
+) -> tuple[GangPart, ...]:
+    """Return the parts of a gang whose size is the sum of what each of several parts needs.
+
+    Any pods would make up the sum: three workers of a RayCluster and no head. ``least``: of each
+    part by its name; ``parts_of``: the names of the parts that a pod belongs to.
+    """
+    needed = {name: count for name, count in least.items() if count > 0}
+    if len(needed) < 2:
+        return ()
+    uids: dict[str, list[str]] = {name: [] for name in needed}
+    for pod in members:
+        for name in sorted(needed.keys() & parts_of(pod))[:1]:
+            uids[name].append(pod.uid)
+    if not any(uids.values()):
+        return ()  # no pod says of which part it is
+    return tuple(GangPart(name, frozenset(uids[name]), needed[name]) for name in sorted(needed))
 
 
 def alone(declaration: Declaration) -> Declaration:

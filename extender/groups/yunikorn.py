@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.groups.dialect import Declaration
-from extender.groups.sizes import made_by, once_together, staying
+from extender.groups.sizes import gang_parts, made_by, once_together, staying
 from extender.model.gang import UNIT_ALL
 from extender.model.interning import remembered
 from extender.model.names import is_name
@@ -79,13 +79,13 @@ class YuniKornDialect:
                     f"at most {MOST_TEXTS} are read",
                 )
             )
-        sums = {_sum(text) for text in texts}
-        if len(sums) > 1:
+        groups = {_task_groups(text) for text in texts}
+        if len(groups) > 1:
             return Declaration(
                 problems=(f"annotation {GROUPS} differs between the pods of {what}",)
             )
-        total = sums.pop()
-        if total is None:
+        found = groups.pop()
+        if found is None:
             return Declaration(
                 problems=(
                     f"annotation {GROUPS} of {what} is no list of groups with name and minMember "
@@ -94,7 +94,11 @@ class YuniKornDialect:
             )
         if any(SPARK_ROLE in pod.labels for pod in members):
             return made_by(members, f"the Spark driver of {what} makes its executors later, and")
-        said = once_together(Declaration(min_count=total, counts_ended=True), members)
+        least = dict(found)
+        everybody = (*members, *snapshot.ended.get(key, ()))
+        parts = gang_parts(least, everybody, lambda pod: {pod.annotations.get(GROUP, "")})
+        sized = Declaration(min_count=sum(least.values()), parts=parts, counts_ended=True)
+        said = once_together(sized, members)
         return replace(said, whole_from=1) if _replaced(members) else said
 
 
@@ -111,7 +115,8 @@ def _replaced(members: tuple[Pod, ...]) -> bool:
 
 
 @remembered(256)
-def _sum(text: str) -> int | None:
+def _task_groups(text: str) -> tuple[tuple[str, int], ...] | None:
+    """Return (name, minMember) of each task group by name, None where they cannot be read."""
     try:
         groups = msgspec.json.decode(text, type=list[TaskGroup])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -119,4 +124,7 @@ def _sum(text: str) -> int | None:
         return None
     if not groups or any(not 1 <= group.min_member < 2**31 for group in groups):
         return None
-    return sum(group.min_member for group in groups)
+    least: dict[str, int] = {}
+    for group in groups:
+        least[group.name] = least.get(group.name, 0) + group.min_member
+    return tuple(sorted(least.items()))

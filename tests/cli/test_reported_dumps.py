@@ -91,3 +91,50 @@ def test_a_quorum_is_named_that_has_a_plan(capsys: Capture, tmp_path: Path) -> N
         if least == 2:
             assert [way["minCount"] for way in found["refusal"]["ways"]][:2] == [None, 1]
     assert len(found["plan"]["victims"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "gang"),
+    [
+        ("ray-head-fits-nowhere", "rc"),
+        ("koordinator-gang-group", "ps"),
+        ("yunikorn-task-groups", "app"),
+        ("pytorch-elastic", "pt"),
+    ],
+)
+def test_no_pod_is_evicted_for_a_gang_whose_indispensable_part_fits_nowhere(
+    what: str, gang: str, capsys: Capture
+) -> None:
+    """kuberay#4656: workers make up the sum of the parts, and the head gets no node."""
+    found = answer(capsys, f"parts-{what}.json", gang)
+    assert found["refusal"]["code"] == "infeasible"
+    assert "1 short" in found["refusal"]["message"]
+
+
+def test_each_part_gets_its_own_number_of_seats(capsys: Capture) -> None:
+    """The head alone may use its node, and the free seats of three workers make up the sum."""
+    found = answer(capsys, "parts-ray-head-on-its-own-node.json", "rc")
+    seats = {seat["name"]: seat["node"] for seat in found["plan"]["seats"]}
+    assert seats.pop("rc-head") == "h1"
+    assert set(seats.values()) == {"w1"}
+
+
+@pytest.mark.parametrize(
+    ("what", "gang", "part"),
+    [
+        ("ray-head-on-its-own-node", "rc", "rc-head"),
+        ("koordinator-gang-group", "ps", "ps0"),
+        ("yunikorn-task-groups", "app", "app-d"),
+        ("pytorch-elastic", "pt", "pt-master-0"),
+    ],
+)
+def test_a_part_without_a_pod_is_waited_for(
+    what: str, gang: str, part: str, capsys: Capture, tmp_path: Path
+) -> None:
+    """However many pods of the other parts there are."""
+    dump = json.loads((DUMPS / f"parts-{what}.json").read_text())
+    dump["items"] = [each for each in dump["items"] if each["metadata"]["name"] != part]
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps(dump))
+    found = answer(capsys, "", gang if part != "ps0" else "ps", path=path)
+    assert found["refusal"]["code"] == "incomplete"
