@@ -138,3 +138,22 @@ def test_a_part_without_a_pod_is_waited_for(
     path.write_text(json.dumps(dump))
     found = answer(capsys, "", gang if part != "ps0" else "ps", path=path)
     assert found["refusal"]["code"] == "incomplete"
+
+
+@pytest.mark.parametrize(
+    ("what", "victims"),
+    [
+        ("lower-pod-that-opens-no-room", {"low"}),
+        ("no-other-way", {"low"}),
+        ("launchers", {"launch-0", "prod-1"}),
+        ("launchers-above", {"launch-0", "prod-2"}),
+        ("helper-or-gang", {"launch-0"}),
+    ],
+)
+def test_a_pod_that_a_spread_rule_counts_is_a_possible_victim(
+    what: str, victims: set[str], capsys: Capture
+) -> None:
+    """kubernetes#137431, #116629: its going opens no seat by its room, but by the rule."""
+    found = answer(capsys, f"spread-{what}.json")
+    assert {each["name"] for each in found["plan"]["victims"]} == victims
+    assert found["plan"]["proof"] == "bounded"

@@ -97,8 +97,8 @@ def test_an_answer_that_holds_whoever_of_the_counted_goes_is_looked_for() -> Non
     """Zone a has room as long as its counted pod is thought gone: more nodes than are struck."""
     nodes = [node(f"a{i}", labels={"zone": "a"}) for i in range(MAX_STRIKES + 4)]
     nodes.append(node("b0", labels={"zone": "b"}))
-    counted = pod("counted", priority=1, on="a0", labels=SHOWN)
-    plain = pod("plain", priority=5, on="b0")
+    counted = pod("counted", priority=5, on="a0", labels=SHOWN)
+    plain = pod("plain", priority=1, on="b0")
     asks = replace(member("high-0"), labels=SHOWN, shape=SPREAD)
     plan = plan_for(snapshot(nodes, [counted, plain, asks], [group("high", 1)]), "high")
     assert evicted(plan) == {"plain"}

@@ -254,7 +254,10 @@ class Build:
         most = min(self._below, STAYS) - 1 if self.cut is None else self.cut
         places = self._offers.opening(most)
         gathered = offers.gather(places, most, alone=alone)
-        in_the_way = ways(self._blocked, self._gang.key, self._snapshot, self._planning)
+        # A pod that a spread rule counts may open a seat by going, whatever its room.
+        counted = {"": tuple(self._spreading.strangers())}
+        found = [*self._blocked, counted] if self._spreading.rules else self._blocked
+        in_the_way = ways(found, self._gang.key, self._snapshot, self._planning)
         part = ProblemNodes(
             tuple([usable.names[at] for at in places]),
             [bytes([mask[at] for at in places]) for mask in self._allowed],
@@ -301,6 +304,7 @@ class Build:
         allowed = [bytearray(mask) for mask in part.masks]
         blockers = blockers_of(part.blocked, part.names, subjects, allowed, self._taken_over)
         going = self._going(gathered)
+        counted = self._spreading.strangers() if self._spreading.rules else frozenset()
         problem = Problem(
             resources=self._resources,
             nodes=part.names,
@@ -330,6 +334,12 @@ class Build:
             unsure=not part.strict and self._spreading.unsure(going),
             stays=sum(self._offers.stays()) + len(self._slow),
             slow=self._slow,
+            counted=tuple(
+                at
+                for at, subject in enumerate(subjects)
+                if isinstance(subject, VictimUnit)
+                and any(pod.uid in counted for pod in subject.pods)
+            ),
         )
 
     def _costs(self, gathered: Units) -> tuple[CostLevels, Sequence[VictimSums]]:

@@ -36,6 +36,8 @@ class Built(Struct, frozen=True):
     """Pods on usable nodes that may not be evicted."""
     slow: tuple[Pod, ...] = ()
     """Pods that could make room, but not within the patience of the gang's owner."""
+    counted: tuple[int, ...] = ()
+    """Units of which a spread rule counts a pod."""
 
 
 class ProblemNodes(Struct, frozen=True):

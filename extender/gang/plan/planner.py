@@ -37,7 +37,7 @@ from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.question import GangQuestion, Masks
 from extender.gang.plan.quorum_words import members_there
 from extender.gang.plan.schedulers import NO_ASKER, seated_by
-from extender.gang.plan.trial import Trial, failures, tried, view_after
+from extender.gang.plan.trial import Trial, failures, tried, view_after, with_counted
 from extender.gang.plan.validity import present
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
@@ -262,14 +262,19 @@ class Planner:
         stop: Stop,
     ) -> Trial:
         """Pods that spread rules count go or stay with the answer: ask for one that holds either
-        way. What bounds the looser question bounds this one too."""
+        way, and for what has to go beside the looser one; return the cheaper. What bounds the
+        looser question bounds these two."""
+
+        def again(built: Built, answer: Solution) -> Trial:
+            return tried(view, question.snapshot, others, built, answer, stop, last=True)
+
+        found = [trial]
         built = draft.full(strict=True)
         answer = self._solve(built, stop)
         if isinstance(answer, Solution) and draft.parts.kept_by(answer):
-            careful = tried(view, question.snapshot, others, built, answer, stop)
-            if not careful.failed:
-                return careful
-        return trial
+            found.append(tried(view, question.snapshot, others, built, answer, stop))
+        found.append(with_counted(trial, again, stop))
+        return min(found, key=lambda each: (bool(each.failed), each.solution.cost))
 
     def check(
         self,

@@ -73,6 +73,10 @@ class Spreading:
             if pod.uid not in self._own
         ]
 
+    def strangers(self) -> frozenset[str]:
+        """Uids of the pods that some rule counts and that are not of the gang."""
+        return frozenset(who for others in self._others for who, _ in others if type(who) is str)
+
     def unsure(self, going: set[str | GangKey] | None) -> bool:
         """Whether somebody counted may go. ``going``: pods and held gangs that may; None: all."""
         return any(going is None or who in going for others in self._others for who, _ in others)

@@ -4,9 +4,10 @@ passes every rule on its node."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from extender.fit.view import ClusterView
 from extender.gang.incremental.victims import VictimUnit
@@ -15,7 +16,11 @@ from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
 from extender.model.snapshot import Snapshot
 from extender.search.problem import Solution
+from extender.search.problem.cost import broken_budgets, cost_of
 from extender.search.problem.stop import Stop
+
+MOST_COUNTED = 64
+"""Units that spread rules count of which one is tried out beside a solution."""
 
 
 class Trial(Struct, frozen=True):
@@ -36,12 +41,70 @@ def tried(
     built: Built,
     solution: Solution,
     stop: Stop,
+    *,
+    last: bool = False,
 ) -> Trial:
-    """Try a solution out beside the seats of other gangs. Raises OutOfTime."""
+    """Try a solution out beside the seats of other gangs. Raises OutOfTime.
+
+    ``last``: each member has to fit as the last one, too, for kube-scheduler may try them in any
+    order. The search sees to that where it knows which of the counted pods go.
+    """
     seats = _assign(built, solution)
     leaving, taken_over = _leaving(built, solution)
     after = view_after(view, snapshot, leaving, others, taken_over)
-    return Trial(built, solution, seats, failures(after, seats, stop))
+    failed = failures(after, seats, stop)
+    if last and not failed:
+        whys = ((pod, node, after.why_not(pod, node)) for pod, node in seats)
+        failed = [(pod, node, why) for pod, node, why in whys if why is not None]
+    return Trial(built, solution, seats, failed)
+
+
+def with_counted(trial: Trial, again: Callable[[Built, Solution], Trial], stop: Stop) -> Trial:
+    """Return the trial with units gone that spread rules count, until no seat fails; as it was
+    where that does not help. Cheap units first; one that turns out not to be needed stays.
+
+    The search takes it for open which of the counted pods go, and asks nothing for it.
+    """
+    problem, best = trial.built.problem, trial
+
+    def with_units(chosen: set[int]) -> Trial:
+        solution = trial.solution
+        scattered = bool(problem.domain is not None and not problem.domain_required) and (
+            solution.cost[problem.domain_level] > 0
+        )
+        cost = cost_of(problem, sorted(chosen), scattered=scattered)
+        moved = replace(solution, chosen=tuple(sorted(chosen)), cost=cost, optimal=False)
+        return again(trial.built, moved)
+
+    chosen = set(trial.solution.chosen)
+    left = [unit for unit in trial.built.counted if unit not in chosen]
+    left.sort(key=lambda unit: (problem.units[unit].cost, problem.units[unit].uid))
+    added: list[int] = []
+    for unit in left[:MOST_COUNTED]:
+        if stop.over() or not best.failed:
+            break
+        more = {*chosen, *added, unit}
+        if broken_budgets(problem, sorted(more)):
+            continue
+        tried_out = with_units(more)
+        if len(tried_out.failed) < len(best.failed):
+            added.append(unit)
+            best = tried_out
+    if best.failed:
+        # Several may have to go before one seat opens.
+        every = {*chosen, *left[:MOST_COUNTED]}
+        if stop.over() or broken_budgets(problem, sorted(every)):
+            return trial
+        best, added = with_units(every), left[:MOST_COUNTED]
+        if best.failed:
+            return trial
+    for unit in reversed(added):
+        if stop.over():
+            break
+        fewer = with_units(set(best.solution.chosen) - {unit})
+        if not fewer.failed:
+            best = fewer
+    return best
 
 
 def _assign(built: Built, solution: Solution) -> list[tuple[Pod, str]]:
