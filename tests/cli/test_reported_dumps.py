@@ -157,3 +157,25 @@ def test_a_pod_that_a_spread_rule_counts_is_a_possible_victim(
     found = answer(capsys, f"spread-{what}.json")
     assert {each["name"] for each in found["plan"]["victims"]} == victims
     assert found["plan"]["proof"] == "bounded"
+
+
+@pytest.mark.parametrize(
+    "name", ["affinity-to-a-terminating-pod.json", "affinity-to-a-pod-that-goes.yaml"]
+)
+def test_no_pod_is_evicted_for_a_seat_that_needs_a_terminating_pod(
+    name: str, capsys: Capture
+) -> None:
+    """kubernetes#112098: when the victim is gone the pod beside it is gone too."""
+    assert answer(capsys, name)["refusal"]["code"] == "infeasible"
+
+
+def test_a_seat_beside_a_pod_that_stays_is_taken_instead(capsys: Capture) -> None:
+    plan = answer(capsys, "affinity-to-one-of-two.json")["plan"]
+    assert [(each["name"], each["node"]) for each in plan["victims"]] == [("o2", "n2")]
+
+
+@pytest.mark.parametrize("name", ["affinity-to-a-pod-a.yaml", "affinity-to-a-pod-z.yaml"])
+def test_a_pod_that_a_member_requires_beside_it_stays(name: str, capsys: Capture) -> None:
+    """kubernetes#50949: whatever the pods are called, for they cost the same."""
+    plan = answer(capsys, name)["plan"]
+    assert [each["name"] for each in plan["victims"]] == ["filler"]

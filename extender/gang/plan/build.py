@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import compress
 from typing import TYPE_CHECKING
 
@@ -88,11 +89,14 @@ class Build:
         stop: Stop,
         *,
         devices_apart: bool = False,
+        keep: AbstractSet[str] = frozenset(),
     ) -> None:
-        """``devices_apart``: at most one member that claims devices on one node.
+        """``devices_apart``: at most one member that claims devices on one node. ``keep``: uids of
+        pods that do not go.
 
         Raises OutOfTime when not even a first answer is waited for."""
         self._gang = gang
+        self._keep = keep
         self._stop = stop
         self._snapshot = snapshot
         self._settings = settings
@@ -267,7 +271,7 @@ class Build:
         )
         units = units_of(gathered, in_the_way, self._planning, most)
         own = frozenset(pod.uid for pod in self._gang.bound if pod.hierarchy is not None)
-        units = without(units, own) if own else units
+        units = without(units, own | self._keep) if own or self._keep else units
         self._slow = ()
         if self._patience is not None:
             longest = self._settings.eviction.longest_grace_seconds

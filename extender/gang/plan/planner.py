@@ -37,7 +37,15 @@ from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.question import GangQuestion, Masks
 from extender.gang.plan.quorum_words import members_there
 from extender.gang.plan.schedulers import NO_ASKER, seated_by
-from extender.gang.plan.trial import Trial, failures, tried, view_after, with_counted
+from extender.gang.plan.trial import (
+    Trial,
+    failures,
+    needed_beside,
+    rest_on_leaving,
+    tried,
+    view_after,
+    with_counted,
+)
 from extender.gang.plan.validity import present
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
@@ -149,7 +157,7 @@ class Planner:
         view = self.see(snapshot)
         self._planning.face(gang.preemptor_priority)
         others = _seats_of_others(question)
-        struck = _struck_at_first(question, view)
+        struck, keep = _struck_at_first(question, view), set[str]()
         for strikes in count():
             draft = Build(
                 gang,
@@ -161,6 +169,7 @@ class Planner:
                 struck,
                 stop,
                 devices_apart=devices_apart,
+                keep=frozenset(keep),
             )
             built, answer = self._answered(draft, stop)
             least = answer.bound if isinstance(answer, Solution) else ()
@@ -172,12 +181,17 @@ class Planner:
             trial = tried(view, snapshot, others, built, answer, stop)
             if trial.failed and built.unsure:
                 trial = self._careful(trial, draft, question, view, others, stop)
+            if not trial.failed and (resting := rest_on_leaving(trial, view, snapshot, others)):
+                trial = replace(trial, failed=resting)
             if not trial.failed:
                 bound = least if strikes == 0 else tuple(0 for _ in answer.cost)
                 return _finish(question, trial, bound, self._settings)
             if strikes == MAX_STRIKES or stop.over():
                 return _given_up(question, trial, strikes + 1)
-            _strike(struck, trial)
+            needed = needed_beside(trial, view)
+            keep |= needed
+            if not needed:
+                _strike(struck, trial)
         raise AssertionError("every try ends with an answer or is counted")
 
     def _smaller(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from extender.fit.inter_pod_affinity import picks_all
 from extender.fit.view import ClusterView
 from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.built import Built
@@ -57,6 +58,37 @@ def tried(
         whys = ((pod, node, after.why_not(pod, node)) for pod, node in seats)
         failed = [(pod, node, why) for pod, node, why in whys if why is not None]
     return Trial(built, solution, seats, failed)
+
+
+def rest_on_leaving(
+    trial: Trial, view: ClusterView, snapshot: Snapshot, others: Iterable[Hold]
+) -> list[tuple[Pod, str, str]]:
+    """Return the seats of a plan with victims that need a terminating pod beside them.
+
+    Required affinity to it holds now (InterPodAffinity counts terminating pods). When the victims
+    are gone it may not: then the pods went in vain (kubernetes#112098).
+    """
+    if not trial.solution.chosen or not any(pod.shape.affinity for pod, _ in trial.seats):
+        return []
+    leaving, taken_over = _leaving(trial.built, trial.solution)
+    gone = {pod.uid: pod for pod in leaving}
+    for pods in snapshot.bound.values():
+        gone.update((pod.uid, pod) for pod in pods if pod.deleting)
+    after = view_after(view, snapshot, gone.values(), others, taken_over)
+    failed = failures(after, trial.seats)
+    return [each for each in failed if each[2].startswith("InterPodAffinity")]
+
+
+def needed_beside(trial: Trial, view: ClusterView) -> frozenset[str]:
+    """Uids of victims that members with a failed seat require beside them (required affinity)."""
+    failed = [pod for pod, _, why in trial.failed if why.startswith("InterPodAffinity")]
+    leaving, _ = _leaving(trial.built, trial.solution)
+    return frozenset(
+        victim.uid
+        for victim in leaving
+        if not victim.deleting
+        and any(picks_all(pod.shape.affinity, victim, view.namespaces) for pod in failed)
+    )
 
 
 def with_counted(trial: Trial, again: Callable[[Built, Solution], Trial], stop: Stop) -> Trial:
