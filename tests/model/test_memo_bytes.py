@@ -163,7 +163,7 @@ def test_pods_with_thousands_of_keys_are_judged_without_a_copy_of_them_for_each_
     assert kept_by(lambda: static_mask(each, made)) < MIB
 
 
-@pytest.mark.parametrize("memo", [koordinator._listed, yunikorn._sum])
+@pytest.mark.parametrize("memo", [koordinator._listed, yunikorn._task_groups])
 def test_annotations(memo: Callable[[str], object]) -> None:
     def work() -> None:
         for number in range(64):
