@@ -165,7 +165,7 @@ class SeatSettings(Section, frozen=True, kw_only=True):
     victim_slack_seconds: float = 30.0
     """A victim not gone this long after its grace period makes the plan give up."""
     max_replans: int = 3
-    """How often one plan may be changed because a seat was not offered."""
+    """How often one plan may be changed, for pods that bypass filter aside."""
     record_namespace: str = ""
     """Where plan records (ConfigMaps) are kept; "" = our own namespace, else kube-system."""
     record_key_file: str = ""

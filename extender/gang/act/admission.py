@@ -12,7 +12,7 @@ Five rules, each with a file of its own that says how it counts:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from msgspec.structs import replace
 
@@ -24,11 +24,11 @@ from extender.gang.incremental.enforcement import NOT_ENFORCED, Enforcement
 from extender.gang.plan.eviction_budget import EvictionBudget
 from extender.gang.plan.fair_turns import SYSTEM_CRITICAL, FairTurns, Turn, TurnLine, turn_of
 from extender.gang.plan.schedulers import seated_by
-from extender.gang.plan.stayed_victims import StayedVictims
+from extender.gang.plan.stayed_victims import DID_NOT_GO, TOOK_SEATS, StayedVictims
 from extender.gang.plan.suspension import Cause, GiveUps, Suspension, looks_of, overran
 from extender.model.gang import Gang
 from extender.model.objects import DEFAULT_SCHEDULER, GangKey, Pod
-from extender.model.plan import Code, Plan, Refusal
+from extender.model.plan import Code, Plan, Refusal, Victim
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.model.texts import rfc3339
@@ -147,9 +147,12 @@ class Admission:
         stayed = self.stayed.of(gang, self._clocks.monotonic())
         return replace(snapshot, stayed=stayed) if stayed else snapshot
 
-    def searched(self, gang: Gang, seconds: float) -> None:
-        """Count the planning time that a search took."""
-        self.turns.spend(gang.key.namespace, seconds, self._clocks.monotonic())
+    def searched(self, gang: Gang, seconds: float, causes: Collection[str] = ()) -> None:
+        """Count the planning time that a search took, for the namespaces that have caused it if
+        they are others than the gang's own."""
+        namespaces = causes or (gang.key.namespace,)
+        for namespace in namespaces:
+            self.turns.spend(namespace, seconds / len(namespaces), self._clocks.monotonic())
 
     def overran(self, gang: Gang, seconds: float) -> Refusal:
         """Set a gang aside whose search had to be stopped by force."""
@@ -158,18 +161,23 @@ class Admission:
         self._suspend(found, gang.members)
         return Refusal(gang=gang.key, code=Code.SUSPENDED, message=found.why)
 
-    def too_many_evictions(self, plan: Plan) -> Refusal | None:
-        """Return why the plan's evictions are too many for its namespace now."""
+    def too_many_evictions(self, plan: Plan, before: Flight | None = None) -> Refusal | None:
+        """Return why the plan's evictions are too many for its namespace now; ``before``: the plan
+        that it takes the place of."""
         if plan.priority >= SYSTEM_CRITICAL:
             return None
         namespace = plan.gang.namespace
         on_the_way = sum(
-            len(flight.plan.victims)
+            _charged(victim, flight) == namespace
             for flight in self._book
             if flight.key.namespace == namespace and flight.key != plan.gang
+            for victim in flight.plan.victims
+        )
+        planned = sum(
+            before is None or _charged(victim, before) == namespace for victim in plan.victims
         )
         now = self._clocks.monotonic()
-        why = self.budget.exceeded(namespace, len(plan.victims), on_the_way, now)
+        why = self.budget.exceeded(namespace, planned, on_the_way, now)
         if not why:
             return None
         self.counted["eviction-budget"] += 1
@@ -202,17 +210,26 @@ class Admission:
             self._suspend(found, gang.members or tuple(flight.pods.values()))
 
     def _others_fault(self, flight: Flight) -> bool:
-        """Whether a plan ended for victims of other namespaces that did not go, or for want of
-        the API server. Whose they were is remembered."""
-        others: dict[str, dict[str, str]] = {}
-        for victim in flight.stayed.values():
-            if victim.namespace != flight.key.namespace:
-                others.setdefault(victim.namespace, {})[victim.uid] = victim.name
-        for namespace, pods in others.items():
-            self.stayed.note(flight.key, namespace, pods, self._clocks.monotonic())
-        if others:
+        """Whether a plan ended for victims of other namespaces that did not go, for pods of others
+        that came to its seats without an offer, or for want of the API server. Whose they were is
+        remembered."""
+        stayed = self._note_others(flight, flight.stayed.values(), DID_NOT_GO)
+        if stayed:
             self.counted["victims-stayed"] += 1
-        return bool(others) or flight.unsent
+        displaced = self._note_others(flight, flight.displaced_by, TOOK_SEATS)
+        if displaced:
+            self.counted["seats-taken"] += 1
+        return stayed or displaced or flight.unsent
+
+    def _note_others(self, flight: Flight, pods: Iterable[Victim | Pod], what: str) -> bool:
+        """Remember what pods of other namespaces did to a plan; False where there are none."""
+        others: dict[str, dict[str, str]] = {}
+        for pod in pods:
+            if pod.namespace != flight.key.namespace:
+                others.setdefault(pod.namespace, {})[pod.uid] = pod.name
+        for namespace, names in others.items():
+            self.stayed.note(flight.key, namespace, names, self._clocks.monotonic(), what)
+        return bool(others)
 
     def _nobody_asks(self, flight: Flight) -> bool:
         """Whether no question came about any pod at all since its seats are open."""
@@ -220,8 +237,12 @@ class Admission:
         return flight.deadline > 0 and self._evidence.asked_at < opened
 
     def _spend(self, flight: Flight) -> None:
+        """Count what was evicted: pods that came to its seats without an offer are charged to their
+        own namespace."""
         now = self._clocks.monotonic()
-        self.budget.spend(flight.key.namespace, _evicted(flight), now)
+        sent = (victim for victim in flight.plan.victims if victim.uid in flight.sent)
+        for namespace, evictions in Counter(_charged(victim, flight) for victim in sent).items():
+            self.budget.spend(namespace, evictions, now)
 
     def _suspend(self, suspension: Suspension, pods: Iterable[Pod]) -> None:
         self.counted[f"suspended-{suspension.cause}"] += 1
@@ -271,6 +292,11 @@ class Admission:
             "evictionsLastHour": dict(sorted(self.budget.totals(now).items())),
             "counted": dict(sorted(self.counted.items())),
         }
+
+
+def _charged(victim: Victim, flight: Flight) -> str:
+    """Return the namespace that an eviction is charged to."""
+    return victim.namespace if victim.uid in flight.unadmitted else flight.key.namespace
 
 
 def _evicted(flight: Flight) -> int:

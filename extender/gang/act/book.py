@@ -22,6 +22,9 @@ from extender.model.objects import GangKey, Pod, Requests
 from extender.model.plan import Hold, LeavingPod, Plan, Seat, Victim
 from extender.model.snapshot import Snapshot
 
+MOST_UNADMITTED = 1024
+"""More are not kept of a plan, the oldest go: how many pods are made is for a tenant to choose."""
+
 
 class Tries(Struct):
     """What kube-scheduler has made of one member's open seat (refused_seats.py, requeuing.py)."""
@@ -93,6 +96,15 @@ class Flight(Struct, kw_only=True):
     presumed: set[str] = field(default_factory=set)
     """Members that may have been given their seat in a life before."""
     replans: int = 0
+    """How often a plan before was changed, displacements aside."""
+    unadmitted: dict[str, Pod] = field(default_factory=dict)
+    """uid -> pod of another namespace that took room beside an untaken seat without an offer."""
+    displaced_by: tuple[Pod, ...] = ()
+    """Those of them that it is changed for."""
+    displacements: int = 0
+    """How often a plan before was changed for such pods."""
+    changed_for: str = ""
+    """Why it is changed, in words."""
     completes: bool = False
     """Members sit by a plan before, which it took the place of: it completes their start."""
     started: float = 0.0
@@ -363,6 +375,18 @@ class Book:
             flight = self._flights.get(key)
             if flight is not None and flight is not but:
                 flight.doubted = True
+
+    def unadmitted(self, pod: Pod) -> None:
+        """A pod took room on its node that it was not offered: the plans of other namespaces with
+        seats there are not to blame for what they lack."""
+        for key in {hold.gang for hold in self.holds_on(pod.node)}:
+            flight = self._flights.get(key)
+            if flight is None or key.namespace == pod.namespace:
+                continue
+            flight.unadmitted.pop(pod.uid, None)
+            flight.unadmitted[pod.uid] = pod
+            while len(flight.unadmitted) > MOST_UNADMITTED:
+                del flight.unadmitted[next(iter(flight.unadmitted))]
 
     def nodes(self) -> set[str]:
         """Return the nodes on which a seat is held, or room is booked."""

@@ -14,11 +14,14 @@ from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.tell.decisions import Outcome, Verb
 from extender.gang.tell.flight_state import FlightState
 from extender.model.plan import Code, Refusal
-from extender.model.texts import counted
+from extender.model.texts import counted, some
 
 ANSWERED_SECONDS = 3.0
 """How long members that were given their seat are waited for before a plan is changed."""
 LOOK_SECONDS = 0.1
+MOST_DISPLACED = 3
+"""How often a plan is changed because of pods that came to its seats without an offer. They cost
+the gang none of its own changes, and each time they are victims like others."""
 
 
 class Changes:
@@ -47,7 +50,12 @@ class Changes:
         """Stop what can be stopped of a plan, and search for another one."""
         if flight.over or flight.state is FlightState.CHANGING:
             return
-        self._flights.change(flight, why)
+        refused = {node for nodes in (masks or {}).values() for node in nodes}
+        displaced_by = self._flights.comparison.displaced_by(flight, refused)
+        if displaced_by:
+            names = some(sorted(pod.key for pod in displaced_by))
+            why = f"{names} took reserved room without passing filter (spec.nodeName): {why}"
+        self._flights.change(flight, why, displaced_by)
         self._spawn(self._change(flight, why, masks or {}))
 
     async def _change(self, flight: Flight, why: str, masks: Masks) -> None:
@@ -62,8 +70,11 @@ class Changes:
         async with self._turns.lock.turn(None):
             if flight.over:
                 return True
-            if flight.replans >= self._max_replans:
-                why += f", and the plan was changed {counted(flight.replans, 'time')} already"
+            times, most = flight.replans, self._max_replans
+            if flight.displaced_by:
+                times, most = flight.displacements, MOST_DISPLACED
+            if times >= most:
+                why += f", and the plan was changed {counted(times, 'time')} for that already"
                 self._flights.end(flight, Outcome.GAVE_UP, why, penal=True)
                 return True
             single = None

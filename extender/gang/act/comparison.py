@@ -21,7 +21,7 @@ from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import gangs_of, member_problem, present, quick_problem
 from extender.model.gang import Gang
-from extender.model.objects import GangKey
+from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold, Victim
 from extender.model.snapshot import EMPTY, Snapshot, SparedPod
 
@@ -70,8 +70,11 @@ class Comparison:
         spared = self.spared()
         return replace(snapshot, spared=spared) if spared else snapshot
 
-    def problem(self, flight: Flight) -> str:
-        """Return why the plan does not hold on the newest state, "" when it does."""
+    def problem(self, flight: Flight, without: AbstractSet[str] = frozenset()) -> str:
+        """Return why the plan does not hold on the newest state, "" when it does.
+
+        ``without``: uids of pods whose room is not counted as taken.
+        """
         snapshot = self.shown()
         gang = self._gang(flight, snapshot)
         if gang is None or flight.seats.keys() - flight.pods.keys():
@@ -102,10 +105,26 @@ class Comparison:
             for hold in held
             if str(hold.gang) not in ends and (hold.firm or not flight.binding)
         ]
-        going = {*flight.victims, *flight.waits}
+        going = {*flight.victims, *flight.waits, *without}
         holds = self._net(flight, holds, snapshot, going)
         holds += nominated_seats(gang, snapshot, {hold.uid for hold in held})
         return quick_problem(flight.seats, flight.pods, snapshot, going, holds)
+
+    def displaced_by(self, flight: Flight, refused: AbstractSet[str]) -> tuple[Pod, ...]:
+        """Return the pods that nobody has admitted and that are why the plan does not hold.
+
+        ``refused``: nodes on which kube-scheduler refuses its seats; what stands there may be the
+        reason, whatever rule it is by.
+        """
+        if not flight.unadmitted:
+            return ()
+        bound = self._snapshot().bound
+        nodes = {*flight.seats.values(), *refused}
+        there = {pod.uid for name in nodes for pod in bound.get(name, ())}
+        here = [pod for uid, pod in flight.unadmitted.items() if uid in there]
+        uids = {pod.uid for pod in here}
+        by_room = bool(here) and bool(self.problem(flight)) and not self.problem(flight, uids)
+        return tuple(pod for pod in here if by_room or pod.node in refused)
 
     def _net(
         self, flight: Flight, holds: Iterable[Hold], snapshot: Snapshot, going: AbstractSet[str]

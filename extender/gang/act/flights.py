@@ -18,7 +18,7 @@ runs in a task of its own, deadlines are looked at by ``tick`` alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
 
 import structlog
@@ -143,7 +143,9 @@ class Flights:
             victims={v.uid: v for v in plan.victims if present(v, snapshot)},
             waits={v.uid: v for v in plan.waits_for if present(v, snapshot)},
             started=now if before is None else before.started,
-            replans=0 if before is None else before.replans + 1,
+            replans=0 if before is None else before.replans + (not before.displaced_by),
+            unadmitted={} if before is None else dict(before.unadmitted),
+            displacements=0 if before is None else before.displacements + bool(before.displaced_by),
             completes=before is not None and before.sits,
             seen=seen,
             seen_holds=tuple(
@@ -181,8 +183,11 @@ class Flights:
         await asyncio.sleep(PRESUMED_SECONDS)
         self.book.not_coming(flight, flight.presumed)
 
-    def change(self, flight: Flight, why: str = "it is changed") -> None:
+    def change(
+        self, flight: Flight, why: str = "it is changed", displaced_by: Sequence[Pod] = ()
+    ) -> None:
         """Stop what can be stopped of a plan that does not hold any more."""
+        flight.displaced_by, flight.changed_for = tuple(displaced_by), why
         flight.enter(FlightState.CHANGING, self._clocks.monotonic())
         self.book.released(flight, why)
         self.evictions.release(flight.id)

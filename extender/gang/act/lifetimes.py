@@ -155,7 +155,8 @@ class Lifetimes:
         Without victims to wait for it nominates only whom it finds nominated elsewhere, unless
         kube-scheduler looks at a part of the nodes: then all, which may not show yet.
         """
-        every = flight.plan.victims or flight.plan.waits_for or flight.replans
+        every = bool(flight.plan.victims or flight.plan.waits_for)
+        every = every or flight.replans + flight.displacements > 0
         every = every or self._notices.calls.needs_nominations()
         pending = self._snapshot().pending
         pods = [flight.pods[seat.uid] for seat in held]

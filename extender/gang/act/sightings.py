@@ -67,7 +67,7 @@ class Sightings:
         if new.deleting and not (old and old.deleting):
             self._leaving(new)
         if old is not None and old.requests != new.requests:
-            self._resized(new)
+            self._resized(old, new)
         if old is None and new.node:
             self._evictions.back(new.uid)
         elif old is not None and old.node and not new.node:
@@ -77,11 +77,13 @@ class Sightings:
         elif new.nominated and not new.node and new.nominated != (old.nominated if old else ""):
             self._nominated(new)
 
-    def _resized(self, pod: Pod) -> None:
+    def _resized(self, old: Pod, pod: Pod) -> None:
         """What rests on the pod's old size is compared: its own seat, and those beside it."""
         own = self._book.of_member(pod.uid)
         if own is not None:
             self._book.resized(own, pod)
+        elif pod.node and _grew(old, pod):
+            self._book.unadmitted(pod)
         self._book.doubt(pod.node if own is None else own.seats[pod.uid])
 
     def _leaves(self, pod: Pod) -> bool:
@@ -168,6 +170,8 @@ class Sightings:
         flight = self._book.of_member(pod.uid)
         self._book.doubt(pod.node, but=flight)
         if flight is None:
+            if offered is None:
+                self._book.unadmitted(pod)
             return
         seat = flight.seats.get(pod.uid)
         if seat != pod.node:
@@ -191,3 +195,9 @@ class Sightings:
                 f"{all_of(len(flight.plan.seats), 'member', 'is', 'are')} bound {took:.1f} s after "
                 f"the plan, {counted(len(flight.plan.victims), 'pod', 'was', 'were')} evicted",
             )
+
+
+def _grew(old: Pod, new: Pod) -> bool:
+    """Whether a pod asks for more of anything than before."""
+    before = dict(old.requests)
+    return any(amount > before.get(name, 0) for name, amount in new.requests)

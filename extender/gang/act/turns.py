@@ -7,8 +7,10 @@ state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from math import inf
+
+from msgspec.structs import replace
 
 from extender.gang.act.admission import Admission
 from extender.gang.act.book import Book, Flight
@@ -128,10 +130,11 @@ class PlanningTurns:
             struck = self._struck(gang, snapshot, masks)
             lists, held = self._lists(gang, offered, asked), self._book.holds()
             free = self._free(candidates)
-            answer = await self._search(gang, snapshot, struck, lists, candidates)
+            causes = {pod.namespace for pod in before.displaced_by} if before else frozenset()
+            answer = await self._search(gang, snapshot, struck, lists, candidates, causes)
             seconds = self._clocks.monotonic() - began
             if isinstance(answer, Plan):
-                answer = self._admission.too_many_evictions(answer) or answer
+                answer = self._admission.too_many_evictions(answer, before) or answer
             if isinstance(answer, Refusal):
                 # The list may be older than the snapshot: not a reason to stay with the answer.
                 return self._refuse(answer, version if not offered else NEVER, verb, seconds)
@@ -238,10 +241,11 @@ class PlanningTurns:
         masks: Masks,
         offered: Masks | None,
         candidates: Candidates | None,
+        causes: Collection[str],
     ) -> Plan | Refusal:
         if candidates is None:
-            return await self.search(gang, snapshot, masks, offered)
-        return await self._search_single(gang, snapshot, masks, candidates)
+            return await self.search(gang, snapshot, masks, offered, causes)
+        return await self._search_single(gang, snapshot, masks, candidates, causes)
 
     async def ask_single(self, single: Gang, candidates: Candidates) -> Plan | Refusal:
         """Return what would be planned for a pod of no gang. ``lock`` must be held."""
@@ -253,19 +257,33 @@ class PlanningTurns:
         return answer
 
     async def _search_single(
-        self, gang: Gang, snapshot: Snapshot, masks: Masks, candidates: Candidates
+        self,
+        gang: Gang,
+        snapshot: Snapshot,
+        masks: Masks,
+        candidates: Candidates,
+        causes: Collection[str] = (),
     ) -> Plan | Refusal:
         free = self._free(candidates)
         known = candidates.masks(gang, snapshot, masks, free)
-        answer = await self.search(gang, snapshot, known, None)
+        answer = await self.search(gang, snapshot, known, None, causes)
         if isinstance(answer, Refusal) or candidates.allow(answer):
             return answer
-        return await self.search(gang, snapshot, candidates.masks(gang, snapshot, masks), None)
+        masks = candidates.masks(gang, snapshot, masks)
+        return await self.search(gang, snapshot, masks, None, causes)
 
     async def search(
-        self, gang: Gang, snapshot: Snapshot, masks: Masks, offered: Masks | None
+        self,
+        gang: Gang,
+        snapshot: Snapshot,
+        masks: Masks,
+        offered: Masks | None,
+        causes: Collection[str] = (),
     ) -> Plan | Refusal:
-        """Ask the planner, and remember the question. ``lock`` must be held."""
+        """Ask the planner, and remember the question. ``lock`` must be held.
+
+        ``causes``: the namespaces that have made it necessary, where that is not the gang's.
+        """
         snapshot = self._admission.counted_on(gang, snapshot)
         holds = (*self._book.holds(), *self.booked(gang, snapshot))
         self._decisions.searched(SearchInput(gang.key, snapshot, holds, masks, dict(offered or {})))
@@ -278,7 +296,7 @@ class PlanningTurns:
             self._waiting.failed(gang.key)  # it would fail again: others have their turn meanwhile
             raise
         finally:
-            self._admission.searched(gang, self._clocks.monotonic() - began)
+            self._admission.searched(gang, self._clocks.monotonic() - began, causes)
 
     async def supposing(
         self, gang: Gang, snapshot: Snapshot, holds: tuple[Hold, ...]
@@ -340,9 +358,10 @@ class PlanningTurns:
     def _commit(self, draft: Flight, verb: Verb, seconds: float) -> Flight:
         """Hold the seats; from here on the flight goes on by itself."""
         plan = draft.plan
-        broken = self._broken(plan)
+        broken, replaces = self._broken(plan), ""
         for other in self._book:
             if other.key == draft.key:
+                replaces = f"takes the place of a plan that was changed: {other.changed_for}"
                 self._admission.replaced(other)
                 self._flights.give_way(other, draft)
                 continue
@@ -354,7 +373,10 @@ class PlanningTurns:
                 why = f"its members go for the more urgent {plan.gang}"
                 self._flights.end(other, Outcome.GAVE_UP, why)
         self._waiting.planned(plan.gang)
-        self._decide(of_plan(plan, time=self._clocks.wall(), verb=verb, seconds=seconds))
+        decision = of_plan(plan, time=self._clocks.wall(), verb=verb, seconds=seconds)
+        if replaces:
+            decision = replace(decision, explanation=(replaces, *decision.explanation))
+        self._decide(decision)
         self._flights.begin(draft)
         return draft
 

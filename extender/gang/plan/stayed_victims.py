@@ -1,7 +1,8 @@
-"""Whose victims did not go, and for whom others are tried instead.
+"""Whose victims did not go, or whose pods took reserved room: others are tried instead.
 
 A plan that is given up since a victim does not go (a finalizer, a node that is gone, a budget that
-changed its mind) says nothing of the gang that wanted in. What is remembered is whose pods they
+changed its mind), or since pods with spec.nodeName come to its seats again and again, says nothing
+of the gang that wanted in. What is remembered is whose pods they
 were: after the second plan in a row that a namespace's pods were the end of, the gang counts on
 none of them for a while, neither as victims nor as room that comes. A pod that does not go is let
 alone anyway; but a tenant may have as many of them as it likes, and each costs a plan, with whom
@@ -26,6 +27,8 @@ from extender.model.objects import GangKey
 from extender.model.snapshot import EMPTY
 from extender.model.texts import counted, cut
 
+DID_NOT_GO = "did not go when they were evicted for"
+TOOK_SEATS = "took reserved room without passing filter (spec.nodeName), of"
 FREE_TRIES = 1
 """So many plans that a namespace's pods were the end of have no consequence."""
 FIRST_SECONDS = 120.0
@@ -56,10 +59,17 @@ class StayedVictims:
         """When the next one is over."""
         self._version = 0
 
-    def note(self, gang: GangKey, namespace: str, pods: Mapping[str, str], now: float) -> None:
-        """A plan for the gang ended since ``pods`` (uid -> name) did not go.
+    def note(
+        self,
+        gang: GangKey,
+        namespace: str,
+        pods: Mapping[str, str],
+        now: float,
+        what: str = DID_NOT_GO,
+    ) -> None:
+        """A plan for the gang ended since ``pods`` (uid -> name) did ``what``.
 
-        The same ones again are no second time.
+        The same ones again are no second time. ``what``: DID_NOT_GO or TOOK_SEATS.
         """
         known = self._stays.get(gang, {}).get(namespace)
         if known is not None and pods.keys() <= known.pods:
@@ -72,7 +82,7 @@ class StayedVictims:
         lasting = 0.0 if beyond < 0 else min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(beyond, 9))
         last = ", ".join(sorted(pods.values())[:MOST_TOLD])
         why = cut(
-            f"pods of namespace {namespace} did not go when they were evicted for {gang}, "
+            f"pods of namespace {namespace} {what} {gang}, "
             f"{counted(times, 'time')} in a row, the last time {last}: others are tried"
         )
         stays[namespace] = _Stay(times, now, now + lasting, why, frozenset(pods))
