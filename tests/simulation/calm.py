@@ -80,7 +80,7 @@ class Calm:
             yield "half-gone", f"{unit.work.name} is half gone: {names} still there"
 
     def _budgeted(self, work: Work) -> bool:
-        return self._storage.get(BUDGETS.key, "default", work.name) is not None
+        return self._storage.get(BUDGETS.key, work.namespace, work.name) is not None
 
     # -- gangs ------------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ class Calm:
         """Whether it has not run for long enough, as far as the extender's clock goes: one that was
         set back by an hour makes all of them young for an hour."""
         least = self.least_runs.get(pod.work.cls, 0.0)
-        item = self._storage.get(POD_KEY, "default", pod.name) if least else None
+        item = self._storage.get(POD_KEY, pod.work.namespace, pod.name) if least else None
         started = str((item or {}).get("status", {}).get("startTime", ""))
         if not started:
             return bool(least)

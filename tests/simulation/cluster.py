@@ -32,6 +32,18 @@ STALE_MARK_SECONDS = 120.0
 """stalePodDisruptionTimeout in pkg/controller/disruption."""
 
 
+Key = tuple[str, str]
+"""Namespace and name of a pod."""
+
+
+def _going(pod: Obj) -> bool:
+    return "deletionTimestamp" in pod["metadata"]
+
+
+def _cpu(pod: Obj) -> int:
+    return int(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+
+
 def _marked(pod: Obj) -> bool:
     return any(
         condition["type"] == "DisruptionTarget" and condition["status"] == "True"
@@ -52,6 +64,8 @@ class Cluster:
         self._count: dict[str, int] = {}
         self.lost: dict[str, float] = {}
         """Node -> until when its kubelet does nothing."""
+        self.admits = False
+        """Whether kubelets refuse pods for which their node has no room."""
         self.profiles: tuple[str, ...] = ()
         """Scheduler names that pods are given one after the other; none: the default."""
         self._made = 0
@@ -89,7 +103,7 @@ class Cluster:
         """Delete a pod as a person does."""
         meta = pod["metadata"]
         try:
-            self._api.delete(PODS, "default", meta["name"], uid=meta["uid"], grace=grace)
+            self._api.delete(PODS, meta["namespace"], meta["name"], uid=meta["uid"], grace=grace)
         except StatusError:
             return
 
@@ -97,7 +111,7 @@ class Cluster:
         """Return a work's unfinished pods, by name."""
         return [
             pod
-            for pod in self._server.storage.all(POD_KEY, "default")
+            for pod in self._server.storage.all(POD_KEY)
             if pod["metadata"]["labels"].get(OWNER) == name
         ]
 
@@ -107,7 +121,7 @@ class Cluster:
         try:
             self._api.patch(
                 PODS,
-                "default",
+                meta["namespace"],
                 meta["name"],
                 {"metadata": {"uid": meta["uid"], "finalizers": None}},
                 MERGE,
@@ -127,7 +141,7 @@ class Cluster:
         alive = sum("deletionTimestamp" not in p["metadata"] for p in self.pods_of(work.name))
         if alive >= work.size:
             return
-        if name and self._server.storage.get(POD_KEY, "default", name) is not None:
+        if name and self._server.storage.get(POD_KEY, work.namespace, name) is not None:
             self._loop.call_later(0.5, self._create, work, on, name)
             return
         if not name:
@@ -139,7 +153,7 @@ class Cluster:
             pod["spec"]["schedulerName"] = self.profiles[self._made % len(self.profiles)]
             self._made += 1
         try:
-            self._api.create(PODS, "default", pod)
+            self._api.create(PODS, work.namespace, pod)
         except StatusError as error:
             if error.reason != "Forbidden":
                 raise
@@ -185,6 +199,7 @@ class Cluster:
             self._loop.call_later(pause, self._restart, work.name, rest)
         if not pod["spec"].get("nodeName"):
             return
+        key = meta["namespace"], meta["name"]
         if "deletionTimestamp" in meta:
             if meta["uid"] not in self._ending:
                 self._ending.add(meta["uid"])
@@ -192,12 +207,12 @@ class Cluster:
                 # A process may end well before its grace period, or need all of it.
                 share = self._chance.draw("end")
                 pause = 0.05 + (grace if share < 0.5 else grace * share)
-                self._loop.call_later(pause, self._end, meta["name"], meta["uid"])
+                self._loop.call_later(pause, self._end, key, meta["uid"])
         elif pod["status"].get("phase") == "Pending" and (
             change.type == ADDED or not (change.old or {})["spec"].get("nodeName")
         ):
             pause = self._chance.between("run", 0.02, 0.8)
-            self._loop.call_later(pause, self._run, meta["name"], meta["uid"])
+            self._loop.call_later(pause, self._run, key, meta["uid"])
         if _marked(pod) and not _marked(change.old or {}):
             self._loop.call_later(STALE_MARK_SECONDS, self._take_mark_back, meta)
 
@@ -216,12 +231,12 @@ class Cluster:
         for index in range(work.size):
             self._loop.call_later(pause + 0.05 * index, self.again, work)
 
-    def _put_off(self, node: str, what: Callable[[str, str], None], name: str, uid: str) -> bool:
+    def _put_off(self, node: str, what: Callable[[Key, str], None], key: Key, uid: str) -> bool:
         """Whether the kubelet is lost that would do this; then it is done when it is back."""
         until = self.lost.get(node, 0.0)
         if until <= self._loop.time():
             return False
-        self._loop.call_at(until + 0.02, what, name, uid)
+        self._loop.call_at(until + 0.02, what, key, uid)
         return True
 
     def _take_mark_back(self, meta: Obj) -> None:
@@ -235,35 +250,60 @@ class Cluster:
                 PODS, pod, {"conditions": [{"type": "DisruptionTarget", "status": "False"}]}
             )
 
-    def _held(self, name: str, uid: str) -> Obj | None:
-        pod = self._server.storage.get(POD_KEY, "default", name)
+    def _held(self, key: Key, uid: str) -> Obj | None:
+        pod = self._server.storage.get(POD_KEY, *key)
         return pod if pod is not None and pod["metadata"]["uid"] == uid else None
 
-    def _run(self, name: str, uid: str) -> None:
-        pod = self._held(name, uid)
+    def _run(self, key: Key, uid: str) -> None:
+        pod = self._held(key, uid)
         if pod is None or "deletionTimestamp" in pod["metadata"]:
             return
         if pod["status"].get("phase") != "Pending" or not pod["spec"].get("nodeName"):
             return
         if self._server.storage.get(NODE_KEY, "", pod["spec"]["nodeName"]) is None:
             return
-        if self.lost and self._put_off(pod["spec"]["nodeName"], self._run, name, uid):
+        if self.lost and self._put_off(pod["spec"]["nodeName"], self._run, key, uid):
+            return
+        if self.admits and not self._has_room(pod):
+            # canAdmitPod in pkg/kubelet; who made it, or garbage collection, deletes it.
+            self._api.set_status(PODS, pod, {"phase": "Failed", "reason": "OutOfcpu"})
+            self._loop.call_later(self._chance.between("rejected", 0.1, 2.0), self.delete, pod, 0)
             return
         now = self._api.now()
         ready = {"type": "Ready", "status": "True", "lastTransitionTime": now}
         status = {"phase": "Running", "startTime": now, "conditions": [ready]}
         self._api.set_status(PODS, pod, status)
 
-    def _end(self, name: str, uid: str) -> None:
-        pod = self._held(name, uid)
+    def _has_room(self, pod: Obj) -> bool:
+        """Whether a pod fits on its node beside those that its kubelet has admitted."""
+        name = pod["spec"]["nodeName"]
+        node = self._server.storage.get(NODE_KEY, "", name)
+        if node is None:
+            return False
+        there = [
+            other
+            for other in self._server.storage.all(POD_KEY)
+            if other["spec"].get("nodeName") == name and other is not pod
+        ]
+        admitted = (
+            other
+            for other in there
+            if other["status"].get("phase") == "Running"
+            or (other["status"].get("phase") == "Pending" and _going(other))
+        )
+        used = sum(map(_cpu, admitted))
+        return used + _cpu(pod) <= int(node["status"]["allocatable"]["cpu"])
+
+    def _end(self, key: Key, uid: str) -> None:
+        pod = self._held(key, uid)
         if pod is None or "deletionTimestamp" not in pod["metadata"]:
             return
-        if self.lost and self._put_off(pod["spec"].get("nodeName", ""), self._end, name, uid):
+        if self.lost and self._put_off(pod["spec"].get("nodeName", ""), self._end, key, uid):
             return
         try:
             if pod["metadata"].get("finalizers") and pod["status"].get("phase") not in FINISHED:
                 return  # its containers have ended, but somebody holds the object
-            self._api.delete(PODS, "default", name, uid=uid, grace=0)
+            self._api.delete(PODS, *key, uid=uid, grace=0)
         except StatusError:
             return
 
@@ -271,7 +311,7 @@ class Cluster:
         """Delete the pods of a node that is gone, as pod garbage collection does."""
         if self._server.storage.get(NODE_KEY, "", node) is not None:
             return
-        for pod in self._server.storage.all(POD_KEY, "default"):
+        for pod in self._server.storage.all(POD_KEY):
             if pod["spec"].get("nodeName") == node:
                 self.delete(pod, grace=0)
 
@@ -282,4 +322,5 @@ class Cluster:
                 self.release(pod)
         for pod in self.pods_of(name):
             if "deletionTimestamp" in pod["metadata"]:
-                self._end(pod["metadata"]["name"], pod["metadata"]["uid"])
+                meta = pod["metadata"]
+                self._end((meta["namespace"], meta["name"]), meta["uid"])

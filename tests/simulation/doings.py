@@ -18,6 +18,7 @@ from tests.simulation.priorities import Priorities
 from tests.simulation.resizing import Resizing
 from tests.simulation.restoring import Restoring
 from tests.simulation.script import FLAP_SECONDS, FLAPS
+from tests.simulation.squatting import Squatting
 from tests.simulation.state import Seen
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Doings:
             Enforcing(simulation),
             Priorities(simulation),
             Resizing(simulation),
+            Squatting(simulation),
         )
         self._world = Context() if simulation.script.flaky else None
         """A happening is no part of the process that it follows: that may stand still."""
@@ -199,7 +201,7 @@ class Doings:
         if pod is not None:
             self._disturb(pod.work.name)
             self._sim.story.tell("world", "deletes", pod.name)
-            self._api.delete(PODS, "default", pod.name, uid=pod.uid)
+            self._api.delete(PODS, pod.work.namespace, pod.name, uid=pod.uid)
 
     def _delete_member(self, happening: Happening) -> None:
         self._delete(self._pick(self.members()))
@@ -226,11 +228,11 @@ class Doings:
         self._sim.cluster.works.pop(work.name, None)
         self._sim.story.tell("world", "ends", work.name)
         for each in self._sim.state.of_work(work.name):
-            raw = self._api.get(PODS, "default", each.name)
+            raw = self._api.get(PODS, work.namespace, each.name)
             if each.runs:
                 self._api.set_status(PODS, raw, {"phase": "Succeeded"})
             else:
-                self._api.delete(PODS, "default", each.name, uid=each.uid)
+                self._api.delete(PODS, work.namespace, each.name, uid=each.uid)
 
     def _cordon(self, happening: Happening) -> None:
         self.mark(self.node(happening), closed=True)
@@ -265,13 +267,13 @@ class Doings:
         if pod is not None:
             self._sim.story.tell("world", "protects", pod.name)
             patch = {"metadata": {"annotations": {PROTECTED: "true"}}}
-            self._api.patch(PODS, "default", pod.name, patch, MERGE)
+            self._api.patch(PODS, pod.work.namespace, pod.name, patch, MERGE)
 
     def _budget(self, happening: Happening) -> None:
         pod = self._pick(self.victims())
         if pod is not None:
             self._sim.story.tell("world", "budget for", pod.work.name)
-            self._api.create(BUDGETS, "default", objects.budget(pod.work, pod.work.size))
+            self._api.create(BUDGETS, pod.work.namespace, objects.budget(pod.work, pod.work.size))
 
     # -- the process ------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from tests.simulation.profiles import profiles
 from tests.simulation.resizing import resizes
 from tests.simulation.restoring import restored
 from tests.simulation.script import Script
+from tests.simulation.squatting import squatting
 
 
 def with_more(script: Script, more: tuple[str, ...]) -> Script:
@@ -167,5 +168,6 @@ MORE: dict[str, Callable[[Script, Chance], Script]] = {
     "rollback": _rollback,
     "samples": _samples,
     "sparing": _sparing,
+    "squatters": squatting,
     "urgent": _urgent,
 }

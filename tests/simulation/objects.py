@@ -48,6 +48,9 @@ class Work(Struct, frozen=True, kw_only=True):
     """Its pods have a finalizer."""
     on: tuple[str, ...] = ()
     """Nodes its pods run on from the beginning."""
+    namespace: str = "default"
+    squats: int = 0
+    """How many pods its owner puts on nodes of pods that have gone."""
 
     @property
     def priority(self) -> int:
@@ -69,6 +72,7 @@ class Work(Struct, frozen=True, kw_only=True):
             + (f", on {','.join(self.on)}" if self.on else "")
             + (f", grace {self.grace}" if self.grace else "")
             + (", finalizer" if self.held else "")
+            + (f", squats {self.squats} times" if self.squats else "")
             + (", restarts" if self.restarts else ", made again" if self.again else "")
         )
 

@@ -70,6 +70,9 @@ class Script(Struct, frozen=True, kw_only=True):
     sample: int = 0
     """Nodes that kube-scheduler looks for at least, and so how many there are before it offers a
     part; 0: as many as in truth, a hundred."""
+    squatters: bool = False
+    """Pods of another namespace come without being scheduled, and kubelets refuse what does not
+    fit."""
     profiles: tuple[str, ...] = ()
     """Scheduler names of pods, one after the other; none: the default."""
     doubled: float = 0.0

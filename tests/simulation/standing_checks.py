@@ -30,6 +30,11 @@ MEMORY = 60.0 + DOWN
 """Seconds for which failed requests may make a watch wait: a page is waited for 60 s at most."""
 
 
+CAME = 8.0
+"""Seconds in which a kubelet has turned away what has no room beside a pod that came unscheduled: a
+second to start it, a watch that is late, a slow bind, and that pod's turn."""
+
+
 class StandingChecks:
     """Deadlines, watches, room and half gone units. ``units``: those that our hand has begun."""
 
@@ -61,6 +66,8 @@ class StandingChecks:
         self._time = time
         self._hindered = 0.0
         """Until when the API server's misbehaviour, or our being down, excuses half a unit."""
+        self.came: dict[str, float] = {}
+        """Node -> when a pod last came there without being scheduled."""
         self._idle: dict[str, float] = {}
         self._held: dict[str, float] = {}
         """Node, or uid of a pod that has a plan -> when a seat was last held there, or for it."""
@@ -103,7 +110,7 @@ class StandingChecks:
 
         Or a pod came there while its growth was news: its kubelet turns it away.
         """
-        if node in self.shrunk:
+        if node in self.shrunk or self._time() - self.came.get(node, -CAME) < CAME:
             return True
         pods = self._state.pods.values() if self.grown else ()
         here = [pod for pod in pods if pod.node == node and pod.uid in self.grown]
@@ -174,7 +181,7 @@ class StandingChecks:
             pods = [self._state.pods[uid] for uid in unit.left]
             if unit.denied or any(pod.protected or self._faults.denies(pod.name) for pod in pods):
                 continue
-            if self._storage.get(BUDGET_KEY, "default", unit.work.name) is not None:
+            if self._storage.get(BUDGET_KEY, unit.work.namespace, unit.work.name) is not None:
                 continue
             if self._state.stays_for(unit):
                 unit.since = now + RETRIED

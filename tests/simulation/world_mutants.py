@@ -7,6 +7,7 @@ from typing import Any
 
 from extender.cache.reflector import Reflector
 from extender.gang.act import refused_seats
+from extender.gang.act.book import Book
 from extender.gang.act.comparison import Comparison
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.last_check import LastCheck
@@ -60,7 +61,7 @@ def _goes_on_from_what_is_lost() -> Patches:
 
 def _resized_unseen() -> Patches:
     """Plans are not compared when a pod is resized."""
-    return [(Sightings, "_resized", lambda self, pod: None)]
+    return [(Sightings, "_resized", lambda self, old, pod: None)]
 
 
 def _refused_for_good() -> Patches:
@@ -73,6 +74,11 @@ def _each_question_counts() -> Patches:
     return [(refused_seats, "ATTEMPT_SECONDS", 0.0)]
 
 
+def _robbed_and_to_blame() -> Patches:
+    """Who came to a seat without an offer is not noted: the gang itself has failed."""
+    return [(Book, "unadmitted", lambda self, pod: None)]
+
+
 WORLD_MUTANTS = tuple(
     Mutant(name, 0, rules, patches, seeds, more=(more,))
     for name, rules, patches, seeds, more in (
@@ -83,6 +89,7 @@ WORLD_MUTANTS = tuple(
         ("goes-on-from-what-is-lost", ("blind",), _goes_on_from_what_is_lost, (71,), "restored"),
         ("resized-unseen", ("partial",), _resized_unseen, (400140,), "resizes"),
         ("refused-for-good", ("preempts",), _refused_for_good, (10,), "profiles"),
+        ("robbed-and-to-blame", ("preempts",), _robbed_and_to_blame, (342, 424), "squatters"),
         ("each-question-counts", ("preempts",), _each_question_counts, (400348,), "profiles"),
     )
 )
