@@ -272,6 +272,7 @@ def pods(draw: st.DrawFn) -> Obj:
         "ends": draw(st.integers(0, 9)) == 0 and draw(st.sampled_from(ENDS)),
         "mirror": draw(st.integers(0, 9)) == 0,
         "first": draw(st.integers(0, len(NODES) - 1)),
+        "squats": draw(st.integers(0, 4)) == 0,
     }
 
 

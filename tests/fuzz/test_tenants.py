@@ -59,6 +59,14 @@ def test_an_opt_out_that_counts_for_everybody_is_seen(monkeypatch: pytest.Monkey
         play(attack)
 
 
+def test_pods_that_come_to_the_seats_are_victims_too() -> None:
+    squats = {**pods(), "squats": True}
+    attack = (False, [pods(), squats, squats])
+    world = play(attack)
+    assert world.seen["squats"] == 2
+    assert world.seen["victims"] > world.seen["plans"]
+
+
 def test_pods_that_take_years_to_end_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     attack = (False, [{**pods(), "ends": TEN_YEARS}])
     play(attack)

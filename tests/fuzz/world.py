@@ -48,6 +48,7 @@ from tests.fuzz.hostile import CLASSES, NODES, TENANT
 Obj = dict[str, Any]
 NOW = 1_800_000_000.0
 HONEST = "honest"
+WORK = GangKey("pod-group", HONEST, "work")
 URGENT = 1000
 """Priority of the honest gang that wants in."""
 SECONDS = 1.0
@@ -261,7 +262,22 @@ class World:
             self.seen["unreadable"] += not records
         self.store.leave_out(source, unread)
 
+    def _freed(self) -> tuple[str, ...]:
+        """Evict the tenant's pods that the honest gang's plan takes; return the nodes of its seats,
+        where more of the tenant's come by spec.nodeName before the gang does."""
+        state = self.snapshot()
+        answer = self._ask(self.resolver.resolve(WORK, state), state)
+        if isinstance(answer, Refusal):
+            return ()
+        for victim in answer.victims:
+            pod = present(victim, state)
+            if pod is not None and pod.namespace == TENANT:
+                self.store.pods.remove(pod)
+        self.seen["squats"] += 1
+        return tuple(seat.node for seat in answer.seats)
+
     def _create_pods(self, step: Obj) -> None:
+        seats = self._freed() if step.get("squats") else ()
         for copy in range(step["copies"]):
             self._made += 1
             document = deepcopy(step["pod"])
@@ -269,8 +285,9 @@ class World:
             if step["differ"]:
                 requests = document["spec"]["containers"][0]["resources"]["requests"]
                 requests["cpu"] = f"{1000 + copy}m"
-            if step["bound"]:
-                document["spec"]["nodeName"] = NODES[(step["first"] + copy) % len(NODES)]
+            if step["bound"] or seats:
+                nodes = seats or NODES
+                document["spec"]["nodeName"] = nodes[(step["first"] + copy) % len(nodes)]
                 document["spec"].pop("schedulingGates", None)
                 if step.get("mirror"):
                     document["metadata"].setdefault("annotations", {})[MIRROR_ANNOTATION] = "mine"
@@ -288,8 +305,7 @@ class World:
     def check(self) -> None:
         """Ask for everybody; raises Broken."""
         state = self.snapshot()
-        honest = GangKey("pod-group", HONEST, "work")
-        answer = self._ask(self.resolver.resolve(honest, state), state)
+        answer = self._ask(self.resolver.resolve(WORK, state), state)
         if isinstance(answer, Refusal) and not self.may_opt_out and not state.budgets:
             self._rightly_refused(answer, state, URGENT)
         self._system(state)
