@@ -26,6 +26,7 @@ from extender.model.settings import (
     Settings,
 )
 from extender.sandbox.process import write_kubeconfig
+from tests.chaos.history import SQUATTERS
 from tests.chaos.proxy import FaultProxy
 from tests.controlplane.client import Client
 from tests.controlplane.cluster import Cluster
@@ -225,6 +226,7 @@ class Bed:
             self.plane.server_url, self.plane.token, self.plane.ca_file, NAMESPACE
         )
         self.cluster.make_namespace()
+        Cluster(self.plane, self._client.fork(SQUATTERS), SQUATTERS).make_namespace()
         grant_manifest(self._client, barrier=self.barrier)
 
     def revive_scheduler(self) -> bool:

@@ -19,6 +19,7 @@ from tests.chaos.node_faults import NodeFaults
 from tests.chaos.pod_faults import PodFaults
 from tests.chaos.process_faults import ProcessFaults
 from tests.chaos.request_faults import RequestFaults
+from tests.chaos.squatters import Squatters
 
 PROCESSES = "processes"
 REQUESTS = "requests"
@@ -49,7 +50,7 @@ class Faults:
         self.kinds: dict[str, Kinds] = {
             PROCESSES: ProcessFaults(injection, self._pods, self._nodes).kinds(),
             REQUESTS: RequestFaults(injection, self._pods, cancel).kinds(),
-            CLUSTER: self._cluster_faults(),
+            CLUSTER: self._cluster_faults(Squatters(injection, self._pods)),
         }
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -74,7 +75,7 @@ class Faults:
             # A generator of its own: how one fault goes does not change which come after it.
             await kinds[name][1](random.Random(rng.random()))
 
-    def _cluster_faults(self) -> Kinds:
+    def _cluster_faults(self, squatters: Squatters) -> Kinds:
         nodes, pods = self._nodes, self._pods
 
         def amid(fault: Act) -> Act:
@@ -91,6 +92,7 @@ class Faults:
             "waiting member deleted amid a plan": (4, amid(pods.delete_waiting)),
             "running member deleted": (2, pods.delete_running),
             "victim deleted": (3, pods.delete_victim),
+            "squatter amid a plan": (4, amid(squatters.squat)),
         }
 
     async def _amid_a_plan(self, rng: random.Random, *, fault: Act) -> None:

@@ -15,6 +15,8 @@ from tests.chaos.groups import GroupSpec
 
 EXTENDER = "extender"
 SCHEDULER = "system:kube-scheduler"
+SQUATTERS = "squatters"
+"""Namespace of pods that come without being scheduled."""
 FINISHED = ("Succeeded", "Failed")
 KEPT_SECONDS = 180.0
 """How long a pod that is gone is remembered."""
@@ -36,6 +38,8 @@ class PodSeen:
     nominated: str = ""
     disrupted: str = ""
     """Message of the condition DisruptionTarget."""
+    squats: bool = False
+    """It came without being scheduled."""
 
 
 @dataclass(slots=True)

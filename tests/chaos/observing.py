@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 
 from extender.model.quantity import parse_quantity
 from tests.chaos.groups import GROUP_LABEL
-from tests.chaos.history import PodSeen
+from tests.chaos.history import SQUATTERS, PodSeen
 from tests.controlplane.client import ApiError, Client, Object
 
 Told = Callable[[str, Object, float], None]
@@ -140,6 +140,7 @@ def pod_seen(pod: Object) -> PodSeen:
         deleting=bool(meta.get("deletionTimestamp")),
         nominated=status.get("nominatedNodeName") or "",
         disrupted=disrupted.get("message") or "" if disrupted.get("status") == "True" else "",
+        squats=meta.get("namespace") == SQUATTERS,
     )
 
 

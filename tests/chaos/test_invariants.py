@@ -70,6 +70,16 @@ def told(spec: GroupSpec) -> str:
     )
 
 
+def test_what_a_squatter_takes_is_no_over_commitment_of_ours() -> None:
+    made = Made(LOW)
+    made.gang(LOW, "n0", "n1")
+    other = GroupSpec("other", SINGLE, cpu=1000)
+    made.pod(other, 0, "n0", squats=True)
+    assert invariants.over_commitment(made.history) == []
+    made.pod(other, 0, squats=False)
+    assert [each.subject for each in invariants.over_commitment(made.history)] == ["n0"]
+
+
 def test_a_rightful_preemption_is_no_problem() -> None:
     made = Made(LOW, HIGH)
     lows = made.gang(LOW, "n0", "n1")

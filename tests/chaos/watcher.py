@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from tests.chaos import invariants
 from tests.chaos.bed import NAMESPACE, Bed
-from tests.chaos.history import EXTENDER, Eviction
+from tests.chaos.history import EXTENDER, SQUATTERS, Eviction
 from tests.chaos.invariants import Problem
 from tests.chaos.observing import (
     PART_LABEL,
@@ -57,18 +57,20 @@ class Watcher:
         loop = asyncio.get_running_loop()
         client = self._bed.client
 
-        def follow(kind: str, take: Callable[[str, Object, float], None], **query: str) -> None:
+        def follow(
+            kind: str, namespace: str, take: Callable[[str, Object, float], None], **query: str
+        ) -> None:
             def told(event: str, each: Object, at: float) -> None:
                 with suppress(RuntimeError):  # The loop has ended.
                     loop.call_soon_threadsafe(take, event, each, at)
 
-            namespace = "" if kind == "Node" else NAMESPACE
             self._followers.append(Follower(client, kind, told, namespace, **query))
 
-        follow("Pod", self._take_pod)
-        follow("Node", self._take_node)
+        follow("Pod", NAMESPACE, self._take_pod)
+        follow("Pod", SQUATTERS, self._take_pod)
+        follow("Node", "", self._take_node)
         for label in (PLAN_LABEL, PART_LABEL):
-            follow("ConfigMap", self._take_record, labelSelector=label)
+            follow("ConfigMap", NAMESPACE, self._take_record, labelSelector=label)
         for follower in self._followers:
             follower.start()
         self._audit = AuditLog(self._bed.plane.layout.audit_log, NAMESPACE)
