@@ -7,7 +7,9 @@ from msgspec.structs import replace
 from extender.gang.plan.cheaper import easiest_to_spare
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
+from extender.gang.plan.ways_out import BOOKING
 from extender.groups.resolver import Resolver
+from extender.model.fairness import FairnessSettings
 from extender.model.objects import Node
 from extender.model.plan import Plan, Proof, Refusal
 from extender.model.settings import Settings
@@ -51,6 +53,21 @@ def test_each_way_is_one_that_works() -> None:
     assert evicted(planner.plan(GangQuestion(fewer, state))) == {"low-0", "low-1"}
     one_more = replace(asked, min_count=(quorum.min_count or 0) + 1)
     assert isinstance(planner.plan(GangQuestion(one_more, state)), Refusal)
+
+
+def test_a_gang_behind_equals_is_pointed_to_a_booked_start() -> None:
+    """Where starts are booked, or nobody as urgent is in the way, there is nothing to turn on."""
+    equals = snapshot(
+        NODES,
+        [*gang("first", 4), *waiting("second", 4, priority=1)],
+        [group("first"), group("second")],
+    )
+    assert [way.text for way in refused(equals, "second").ways][-1] == BOOKING
+    booking = replace(Settings(), fairness=FairnessSettings(booking=True))
+    answer = plan_for(equals, "second", booking)
+    assert isinstance(answer, Refusal)
+    assert BOOKING not in [way.text for way in answer.ways]
+    assert BOOKING not in [way.text for way in refused(urgent_and_large(), "large").ways]
 
 
 def test_a_priority_that_lets_others_go_is_enough_where_they_are_what_lacks() -> None:

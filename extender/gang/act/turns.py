@@ -19,6 +19,7 @@ from extender.gang.act.cluster_source import ClusterSource
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.fair_lock import FairLock
 from extender.gang.act.flights import Flights
+from extender.gang.act.pending_gangs import can_be_planned
 from extender.gang.act.planner_thread import Overran, PlannerThread
 from extender.gang.act.waiting import Version, Waiting
 from extender.gang.plan.candidates import Candidates
@@ -44,6 +45,10 @@ from extender.model.snapshot import Snapshot
 
 COMPARISONS = 3
 """How often a gang is searched for anew because the cluster changed meanwhile."""
+MOST_AHEAD = 8
+"""So many gangs that come before one are looked at again before it gets seats ..."""
+AHEAD_SECONDS = 0.2
+"""... and for so long at most: the verb of another gang waits for that."""
 NEVER = (-1, -1, -1)
 """A version that is never the present one."""
 
@@ -106,13 +111,17 @@ class PlanningTurns:
         before: Flight | None = None,
         asked: float = inf,
         candidates: Candidates | None = None,
+        *,
+        ahead: bool = False,
     ) -> Flight | Refusal:
         """Search, compare with the newest state, hold the seats. ``lock`` must be held.
 
         ``asked``: when kube-scheduler asked the question that ``offered`` is of, monotonic.
         ``before`` is the gang's plan that the new one takes the place of. ``candidates``: where
-        ``single``, a gang of one made for a pod of no gang, may preempt.
+        ``single``, a gang of one made for a pod of no gang, may preempt. ``ahead``: those
+        that come before it have been looked at.
         """
+        first = before is None and single is None and not ahead
         for attempt in range(COMPARISONS):
             stale = self._stale()
             if stale is not None:
@@ -125,7 +134,7 @@ class PlanningTurns:
             waits = self._admission.left_alone(key, snapshot)
             waits = waits or (self._unseen(gang) if before else self._must_wait(gang, snapshot.now))
             if waits is not None:
-                return self._refuse(waits, version, verb, 0.0)
+                return self._refuse(waits, version, verb, 0.0, gang)
             began = self._clocks.monotonic()
             struck = self._struck(gang, snapshot, masks)
             lists, held = self._lists(gang, offered, asked), self._book.holds()
@@ -137,9 +146,13 @@ class PlanningTurns:
                 answer = self._admission.too_many_evictions(answer, before) or answer
             if isinstance(answer, Refusal):
                 # The list may be older than the snapshot: not a reason to stay with the answer.
-                return self._refuse(answer, version if not offered else NEVER, verb, seconds)
+                version = version if not offered else NEVER
+                return self._refuse(answer, version, verb, seconds, gang)
             draft = self._flights.draft(answer, before, snapshot, held)
             draft.candidates = candidates
+            if first and await self._ahead_seated(gang, version):
+                return await self.plan(key, verb, offered, single, masks, asked=asked, ahead=True)
+            first = False
             why = self._stale() or await self._outdated(draft, gang, snapshot)
             if before is not None and before.over:
                 why = "its plan ended while another one was searched for"
@@ -160,6 +173,24 @@ class PlanningTurns:
             message=f"the cluster changes faster than it is read: {why}",
         )
         return self._refuse(refusal, NEVER, verb, seconds)
+
+    async def _ahead_seated(self, gang: Gang, version: Version) -> bool:
+        """Plan gangs as urgent that have waited longer, and more urgent ones, whose refusal is of
+        another state; return whether one of them has a plan now.
+
+        It may have been refused a moment ago, when a part of the room was free. One that does not
+        fit keeps no room free: that is a booked start (docs/fairness.md).
+        """
+        began, found = self._clocks.monotonic(), False
+        turn = self._admission.turn_of(gang)
+        for key in self._waiting.ahead(turn, version, MOST_AHEAD, AHEAD_SECONDS):
+            if self._clocks.monotonic() - began >= AHEAD_SECONDS or self._stale() is not None:
+                break
+            other = self._admission.ours(self._resolver.resolve(key, self._flights.shown()))
+            if self._book.get(key) is None and can_be_planned(other):
+                answer = await self.plan(key, Verb.LOOP, None, None, {}, ahead=True)
+                found = found or isinstance(answer, Flight)
+        return found
 
     def _lists(self, gang: Gang, offered: Masks | None, asked: float) -> Masks | None:
         """Return what kube-scheduler offers, with what it may lack for no fault of the nodes."""
@@ -380,7 +411,15 @@ class PlanningTurns:
         self._flights.begin(draft)
         return draft
 
-    def _refuse(self, refusal: Refusal, version: Version, verb: Verb, seconds: float) -> Refusal:
-        self._waiting.refuse(refusal, version, seconds, self._clocks.wall())
+    def _refuse(
+        self,
+        refusal: Refusal,
+        version: Version,
+        verb: Verb,
+        seconds: float,
+        gang: Gang | None = None,
+    ) -> Refusal:
+        turn = None if gang is None else self._admission.turn_of(gang)
+        self._waiting.refuse(refusal, version, seconds, self._clocks.wall(), turn)
         self._decide(of_refusal(refusal, time=self._clocks.wall(), verb=verb, seconds=seconds))
         return refusal

@@ -8,12 +8,13 @@ something did. A plan that failed makes the gang's next one wait.
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import nsmallest
 from typing import Any
 
 from cachetools import TTLCache
 from msgspec import Struct
 
-from extender.gang.plan.fair_turns import retry_pause
+from extender.gang.plan.fair_turns import Turn, place_of, retry_pause
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Code, Refusal
@@ -49,6 +50,10 @@ class _Answered(Struct, frozen=True):
     until: float
     lifts: float
     """When who is protected for a while may be evicted: it does not stand longer by itself."""
+    turn: Turn | None
+    """The gang's place among those that wait; None where it was not resolved."""
+    took: float
+    """Seconds that it took to find."""
 
 
 class _Penalty(Struct):
@@ -103,12 +108,34 @@ class Waiting:
         kept = self._refused.get(key)
         return None if kept is None else kept.refusal
 
-    def refuse(self, refusal: Refusal, version: Version, seconds: float, wall: float) -> None:
+    def ahead(self, turn: Turn, version: Version, most: int, seconds: float) -> list[GangKey]:
+        """Return gangs that were refused for want of room on another state and come before
+        ``turn``: the more urgent first, then the oldest; ``most`` at most, and none whose last
+        search took longer than ``seconds``."""
+        found = [
+            (place, key)
+            for key, kept in self._refused.items()
+            if kept.turn is not None
+            and kept.refusal.code is Code.INFEASIBLE
+            and kept.version != version
+            and kept.took < seconds
+            and (place := place_of(kept.turn)) < place_of(turn)
+        ]
+        return [key for _, key in nsmallest(most, found)]
+
+    def refuse(
+        self,
+        refusal: Refusal,
+        version: Version,
+        seconds: float,
+        wall: float,
+        turn: Turn | None = None,
+    ) -> None:
         """Keep a refusal that took ``seconds`` to find, at the wall clock time ``wall``."""
         pause = retry_pause(seconds, self._retry_seconds, self._longest_retry, SEARCH_SHARE)
         now = self._now()
         self._refused[refusal.gang] = _Answered(
-            refusal, version, now + pause, now + max(0.0, refusal.until - wall)
+            refusal, version, now + pause, now + max(0.0, refusal.until - wall), turn, seconds
         )
 
     def must_wait(self, gang: Gang, wall: float) -> Refusal | None:

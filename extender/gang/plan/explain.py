@@ -135,10 +135,11 @@ def explain_refusal(
     *,
     struck: bool,
     quorum: int,
+    booking: bool,
 ) -> Refusal:
     """Return why the gang cannot run now, naming ``stayers`` who stand in the way, and why.
 
-    ``quorum``: as ways_out has it.
+    ``quorum``, ``booking``: as ways_out has them.
     """
     # A cause that somebody can do something about goes first: what is long is cut.
     reasons = "; ".join(
@@ -167,6 +168,12 @@ def explain_refusal(
         details=tuple(texts.cut(line, MOST_LINE) for line in (*gang.notes, *stays)),
         generation=snapshot.generation,
         ways=ways_out(
-            gang, built, answer, [why for _, why in stayers], struck=struck, quorum=quorum
+            gang,
+            built,
+            answer,
+            [why for _, why in stayers],
+            struck=struck,
+            quorum=quorum,
+            booking=booking,
         ),
     )

@@ -45,6 +45,11 @@ def turn_of(gang: Gang) -> Turn:
     return Turn(gang.key.namespace, gang.preemptor_priority, since, str(gang.key))
 
 
+def place_of(turn: Turn) -> tuple[int, float, str]:
+    """Return what orders those of one namespace, and all that wait for the same room."""
+    return (-turn.priority, turn.since, turn.name)
+
+
 class _Used(Struct):
     seconds: float
     at: float
@@ -122,7 +127,7 @@ class TurnLine:
         for turn in waiting:
             self._of.setdefault(turn.namespace, []).append(turn)
         for turns in self._of.values():
-            turns.sort(key=lambda turn: (-turn.priority, turn.since, turn.name), reverse=True)
+            turns.sort(key=place_of, reverse=True)
 
     def __bool__(self) -> bool:
         return bool(self._of)

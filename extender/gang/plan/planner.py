@@ -177,7 +177,15 @@ class Planner:
                 built, answer = self._shared_out(draft, answer, stop)
             if isinstance(answer, Infeasible):
                 quorum = 0 if strikes else self._smaller(draft, question, view, answer, stop)
-                return _refused(question, draft, built, answer, struck=strikes > 0, quorum=quorum)
+                return _refused(
+                    question,
+                    draft,
+                    built,
+                    answer,
+                    struck=strikes > 0,
+                    quorum=quorum,
+                    booking=self._settings.fairness.booking,
+                )
             trial = tried(view, snapshot, others, built, answer, stop)
             if trial.failed and built.unsure:
                 trial = self._careful(trial, draft, question, view, others, stop)
@@ -368,6 +376,7 @@ def _refused(
     *,
     struck: bool,
     quorum: int,
+    booking: bool,
 ) -> Refusal:
     gang, stayers = question.gang, draft.stayers()
     no = partial(
@@ -379,6 +388,7 @@ def _refused(
         question.snapshot,
         struck=struck,
         quorum=quorum,
+        booking=booking,
     )
     return _told(no, Refusal(gang.key, Code.INFEASIBLE, UNTOLD))
 

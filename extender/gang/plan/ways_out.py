@@ -19,6 +19,10 @@ from extender.search.problem import Infeasible
 MOST_CLASSES = 4
 MOST_TIERS = 3
 MOST_TEXT = 512
+BOOKING = (
+    "fairness.booking: true (off now): room that pods of the same priority leave is then kept for "
+    "the gang that has waited longest, so that no smaller or later one takes it"
+)
 
 
 def ways_out(
@@ -29,12 +33,14 @@ def ways_out(
     *,
     struck: bool,
     quorum: int = 0,
+    booking: bool = True,
 ) -> tuple[Way, ...]:
     """Return what would change the refusal, each by itself.
 
     ``stays``: why pods on nodes that the members may use stay, as Build.stayers tells it.
     ``struck``: nodes were taken out of the question, so its shortage is no measure. ``quorum``: a
-    smaller minCount that was tried and has a plan; 0: none.
+    smaller minCount that was tried and has a plan; 0: none. ``booking``: whether starts are booked
+    (fairness.booking).
     """
     if struck or not answer.proved:
         return ()
@@ -63,7 +69,10 @@ def ways_out(
                 f"annotation {PATIENCE}), or shorter grace periods"
             )
         )
-    return (*found, *_priorities(stays))
+    found += _priorities(stays)
+    if short and not booking and gang.preemptor_priority in map(outranking, stays):
+        found.append(_way(BOOKING))
+    return tuple(found)
 
 
 def _priorities(stays: Iterable[str]) -> list[Way]:
