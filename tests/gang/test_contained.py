@@ -75,7 +75,7 @@ JUDGING = [
     "extender.gang.plan.budgets.budget_use",
 ]
 TELLING = [
-    "extender.gang.plan.planner.victim_reason",
+    "extender.gang.plan.victim_reasons.asked_to_stay",
 ]
 
 

@@ -313,3 +313,21 @@ def test_each_victim_is_told_why_it_goes() -> None:
         else f"its gang goes whole; {name} itself is not used"
         for name in ("n0", "n1")
     }
+
+
+def test_a_gang_is_said_to_go_whole_only_where_no_pod_of_it_stays() -> None:
+    nodes = [node(f"n{i}") for i in range(3)]
+    mixed = [
+        pod(f"low-{i}", priority=p, group="low", on=f"n{i}") for i, p in enumerate((1, 1, HIGH))
+    ]
+    state = snapshot(nodes, [*mixed, *waiting("high", 1)], [group("low", 3), group("high", 1)])
+    plan = plan_for(state, "high")
+    assert isinstance(plan, Plan)
+    (seat,) = plan.seats
+    told = "its gang goes but for 1 pod that may not be evicted"
+    assert {victim.node: victim.reason for victim in plan.victims} == {
+        name: f"its room on {name} is needed and {told}"
+        if name == seat.node
+        else f"{told}; {name} itself is not used"
+        for name in ("n0", "n1")
+    }

@@ -115,7 +115,7 @@ READ: dict[type[Struct], str] = {
     ElasticGang: "surplus break_cost",
     Budget: "name allowed hard level",
     Blocker: "cls node units",
-    Cap: "classes domain limit",
+    Cap: "classes domain limit rule",
 }
 """What ``highs/rows.py``, ``core/columns.pyx`` and ``several/reductions.py`` were written for."""
 

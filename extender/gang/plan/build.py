@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from extender.fit.member_rules import EACH_NODE, MemberCap, self_caps
+from extender.fit.node_ports import slot
 from extender.fit.view import ClusterView
 from extender.gang.incremental.classes import allowed_nodes
 from extender.gang.incremental.planning_cache import PlanningCache
@@ -27,7 +28,7 @@ from extender.gang.plan.budgets import Uses, budgets_of
 from extender.gang.plan.built import Built, ProblemNodes
 from extender.gang.plan.cost_levels import CostLevels
 from extender.gang.plan.held_rules import blocked_beside, blocking_pods, coming_pods
-from extender.gang.plan.held_seats import reservations, seatings, taken_over, vector
+from extender.gang.plan.held_seats import gives_way, reservations, seatings, taken_over, vector
 from extender.gang.plan.part_classes import by_part
 from extender.gang.plan.spreads import Spreading
 from extender.gang.plan.sure_seats import SureSeats, inside_of_all
@@ -45,6 +46,7 @@ from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.model.texts import some
 from extender.search.census import FREE, STAYS, Offers, OffersQuestion, Releases
 from extender.search.problem import (
     Budget,
@@ -117,9 +119,11 @@ class Build:
             self._blocked.append(blocked_beside(group, gang, view, coming))
         self._blocking = blocking_pods(self._blocked, coming)
         self._rule_over_members(holds)
+        self._apart = MemberCap((), EACH_NODE, 1)
         if devices_apart:
             claiming = [c for c, group in enumerate(self.classes) if group[0].shape.devices]
-            self._caps += (MemberCap(tuple(claiming), EACH_NODE, 1),)
+            self._apart = MemberCap(tuple(claiming), EACH_NODE, 1)
+            self._caps += (self._apart,)
         self._keys = domain_keys(gang, view)
         self._wish = preferred_keys(gang, self._keys, snapshot)
         self._resources = tuple(sorted({n for group in self.classes for n, _ in group[0].requests}))
@@ -128,6 +132,8 @@ class Build:
         places = self._usable.index
         self._taken_over = taken_over(holds, gang, places, self._blocking)
         self._held = seatings(holds, gang, places, self._resources)
+        self.kept = [hold for hold in holds if hold.node in places and not gives_way(hold, gang)]
+        """Seats of others on usable nodes that the gang may not take over."""
         self._asked: dict[tuple[Vector, ...], Offers | CompiledOffers] = {}
         self._offers = self._offers_to(self._requests)
         plan = settings.plan
@@ -294,10 +300,21 @@ class Build:
         """Return some of those that may not be evicted, by node and uid, with the reason."""
         slow = sorted(self._slow, key=lambda pod: (pod.node, pod.uid))[:MOST_STAYS]
         found = [(pod, f"takes {pod.grace} s to end") for pod in slow]
-        for name in compress(self._usable.names, self._offers.stays()):
-            found += self._planning.why_stays(name, self._gang)
+        # A pod keeps members off a whole domain: it need not be on a node that they may use.
+        closing = {uid for nodes in self._blocked for uids in nodes.values() for uid in uids}
+        for name in self._planning.names if closing else ():
+            if not any(pod.uid in closing for pod in self._snapshot.bound.get(name, ())):
+                continue
+            stays = self._planning.why_stays(name, self._gang)
+            found += [each for each in stays if each[0].uid in closing]
             if len(found) >= MOST_STAYS:
                 break
+        told = {pod.uid for pod, _ in found}
+        for name in compress(self._usable.names, self._offers.stays()):
+            if len(found) >= MOST_STAYS:
+                break
+            stays = self._planning.why_stays(name, self._gang)
+            found += [each for each in stays if each[0].uid not in told]
         return found[:MOST_STAYS]
 
     def _built(self, part: ProblemNodes, gathered: Units) -> Built:
@@ -344,6 +361,7 @@ class Build:
                 if isinstance(subject, VictimUnit)
                 and any(pod.uid in counted for pod in subject.pods)
             ),
+            blocked=part.blocked,
         )
 
     def _costs(self, gathered: Units) -> tuple[CostLevels, Sequence[VictimSums]]:
@@ -396,7 +414,19 @@ class Build:
     def _limits(self, names: Sequence[str]) -> tuple[Cap, ...]:
         """What members set each other: how many of them one domain may have."""
         numbered = self._numbered(names)
-        return tuple(Cap(cap.classes, numbered(cap), cap.limit) for cap in self._caps)
+        return tuple(
+            Cap(cap.classes, numbered(cap), cap.limit, self._rule(cap)) for cap in self._caps
+        )
+
+    def _rule(self, cap: MemberCap) -> str:
+        """Return which rule of the members a cap says."""
+        if cap is self._apart:
+            return "device claims, which are not known by node"
+        if cap.topology_key != EACH_NODE:
+            return f"required anti-affinity on {cap.topology_key}"
+        ports = [set(map(slot, self.classes[c][0].shape.host_ports)) for c in cap.classes]
+        names = [f"{port}/{protocol}" for protocol, port, _ in sorted(set.intersection(*ports))]
+        return f"host port {some(names)}" if names else "host ports"
 
     def _going(self, gathered: Units) -> set[str | GangKey] | None:
         """Who may go and is counted by a spread rule as long as it stays; None: not asked."""

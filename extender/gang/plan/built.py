@@ -38,6 +38,8 @@ class Built(Struct, frozen=True):
     """Pods that could make room, but not within the patience of the gang's owner."""
     counted: tuple[int, ...] = ()
     """Units of which a spread rule counts a pod."""
+    blocked: Sequence[Mapping[str, tuple[str, ...]]] = ()
+    """Of each class: node -> uids of the pods that must go first."""
 
 
 class ProblemNodes(Struct, frozen=True):

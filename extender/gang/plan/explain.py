@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from extender.gang.incremental.protection import asked_to_stay
+from extender.fit.namespaces import namespaces_of
 from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.built import Built
 from extender.gang.plan.cheaper import easiest_to_spare
+from extender.gang.plan.nominated import NOMINATED
+from extender.gang.plan.victim_reasons import excludes
 from extender.gang.plan.ways_out import ways_out
 from extender.groups.workload_priority import WHAT as WORKLOAD_CLASS
 from extender.model import texts
 from extender.model.gang import Gang
-from extender.model.objects import Pod
-from extender.model.plan import Code, Plan, Proof, Refusal
+from extender.model.objects import GangKey, Pod
+from extender.model.plan import Code, Hold, Plan, Proof, Refusal
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted, some
 from extender.search.census import FREE
@@ -24,24 +26,10 @@ MOST_CLASSES = 16
 MOST_GANGS = 64
 MOST_LINE = 2048
 """Bytes of one line: what is told is kept, sent and read, however much there would be to say."""
+MOST_KEPT = 20
+"""Gangs and nominated pods of which it is told that their seats keep room."""
 CANNOT_FIT = "cannot fit: "
 """How a refusal begins that a search has proved."""
-
-
-def victim_reason(pod: Pod, unit: VictimUnit, used_nodes: set[str]) -> str:
-    """Return why this pod goes: for its room, or because its gang goes whole; and that its
-    wish to stay does not count, where it has one."""
-    asked = asked_to_stay(pod)
-    why = _reason(pod, unit, used_nodes)
-    return f"{why}; {asked} does not count here (policy.optOut)" if asked else why
-
-
-def _reason(pod: Pod, unit: VictimUnit, used_nodes: set[str]) -> str:
-    if not unit.whole:
-        return f"its room on {pod.node} is needed"
-    if pod.node in used_nodes:
-        return f"its room on {pod.node} is needed and its gang goes whole"
-    return f"its gang goes whole; {pod.node} itself is not used"
 
 
 def explain_plan(gang: Gang, built: Built, plan: Plan, cut: str = "") -> tuple[str, ...]:
@@ -131,15 +119,17 @@ def explain_refusal(
     built: Built,
     answer: Infeasible,
     stayers: Sequence[tuple[Pod, str]],
+    kept: Sequence[Hold],
     snapshot: Snapshot,
     *,
     struck: bool,
     quorum: int,
     booking: bool,
 ) -> Refusal:
-    """Return why the gang cannot run now, naming ``stayers`` who stand in the way, and why.
+    """Return why the gang cannot run now, naming ``stayers`` that stand in the way, and why.
 
-    ``quorum``, ``booking``: as ways_out has them.
+    ``kept``: seats of others that it may not take over. ``quorum``, ``booking``: as ways_out
+    has them.
     """
     # A cause that somebody can do something about goes first: what is long is cut.
     reasons = "; ".join(
@@ -157,7 +147,11 @@ def explain_refusal(
         message += f"; {_slow(gang, built.slow)}"
     for why in snapshot.stayed.values():
         message += f"; {why}"
-    stays = [f"{pod.namespace}/{pod.name} stays on {pod.node}: {why}" for pod, why in stayers]
+    keeps_off = _keep_off(built, stayers, snapshot)
+    stays = [
+        f"{pod.namespace}/{pod.name} stays on {pod.node}: {why}{keeps_off.get(pod.uid, '')}"
+        for pod, why in stayers
+    ]
     if built.stays > len(stays):
         more = counted(built.stays - len(stays), "more pod", "that stays", "that stay")
         stays.append(f"and {more}")
@@ -165,7 +159,9 @@ def explain_refusal(
         gang=gang.key,
         code=Code.INFEASIBLE,
         message=texts.cut(message, MOST_LINE),
-        details=tuple(texts.cut(line, MOST_LINE) for line in (*gang.notes, *stays)),
+        details=tuple(
+            texts.cut(line, MOST_LINE) for line in (*gang.notes, *stays, *_keep_room(kept))
+        ),
         generation=snapshot.generation,
         ways=ways_out(
             gang,
@@ -177,3 +173,42 @@ def explain_refusal(
             booking=booking,
         ),
     )
+
+
+def _keep_off(
+    built: Built, stayers: Sequence[tuple[Pod, str]], snapshot: Snapshot
+) -> dict[str, str]:
+    """Return uid -> the rule by which a pod that stays keeps members off some node."""
+    namespaces = namespaces_of(snapshot)
+    left = {pod.uid: pod for pod, _ in stayers} if any(built.blocked) else {}
+    found: dict[str, str] = {}
+    for group, nodes in zip(built.classes, built.blocked, strict=False):
+        seen: set[int] = set()  # nodes of one domain share what closes it
+        for node in sorted(nodes) if left else ():
+            if id(nodes[node]) in seen:
+                continue
+            seen.add(id(nodes[node]))
+            for uid in left.keys() & set(nodes[node]):
+                found[uid] = f"; {excludes(left.pop(uid), group[0], node, namespaces)}"
+    return found
+
+
+def _keep_room(kept: Sequence[Hold]) -> list[str]:
+    """Return whose seats keep room, a line for each gang or nominated pod."""
+    by_gang: dict[GangKey, list[Hold]] = {}
+    for hold in kept:
+        by_gang.setdefault(hold.gang, []).append(hold)
+    lines = []
+    for key, holds in sorted(by_gang.items(), key=lambda each: (-each[1][0].priority, each[0])):
+        first = holds[0]
+        if key.dialect == NOMINATED:
+            lines.append(
+                f"{key.namespace}/{key.name} (priority {first.priority}) is nominated to "
+                f"{first.node}: kube-scheduler keeps its room there"
+            )
+        else:
+            nodes = some(sorted({hold.node for hold in holds}))
+            seats = counted(len(holds), "seat")
+            lines.append(f"{key} (priority {first.priority}) holds {seats} on {nodes}")
+    left = [f"and {counted(len(lines) - MOST_KEPT, 'more holder')} of seats"]
+    return lines[:MOST_KEPT] + (left if len(lines) > MOST_KEPT else [])

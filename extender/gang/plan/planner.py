@@ -31,7 +31,7 @@ from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.build import Build
 from extender.gang.plan.built import Built
 from extender.gang.plan.devices import claims_devices, told_of_devices, unconfirmed
-from extender.gang.plan.explain import MOST_LINE, explain_plan, explain_refusal, victim_reason
+from extender.gang.plan.explain import MOST_LINE, explain_plan, explain_refusal
 from extender.gang.plan.followers import with_followers
 from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.question import GangQuestion, Masks
@@ -47,6 +47,7 @@ from extender.gang.plan.trial import (
     with_counted,
 )
 from extender.gang.plan.validity import present
+from extender.gang.plan.victim_reasons import victim_reasons
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -385,6 +386,7 @@ def _refused(
         built,
         answer,
         stayers,
+        draft.kept,
         question.snapshot,
         struck=struck,
         quorum=quorum,
@@ -419,7 +421,8 @@ def _finish(question: GangQuestion, trial: Trial, bound: Vector, settings: Setti
     """The solution as seats and victims, with what is proved and why."""
     gang, snapshot = question.gang, question.snapshot
     built, solution, seats = trial.built, trial.solution, trial.seats
-    used_nodes = {node for _, node in seats}
+    unknown: dict[str, str] = {}
+    reasons = _told(partial(victim_reasons, trial, snapshot), unknown)
     victims: list[Victim] = []
     waits: list[Victim] = []
     taken_over: list[GangKey] = []
@@ -430,7 +433,7 @@ def _finish(question: GangQuestion, trial: Trial, bound: Vector, settings: Setti
             gang_text = "" if subject.gang is None else str(subject.gang)
             together = subject.uid if subject.whole else ""
             for pod in subject.pods:
-                why = _told(partial(victim_reason, pod, subject, used_nodes), UNTOLD)
+                why = reasons.get(pod.uid, UNTOLD)
                 grace = min(pod.grace, longest)
                 victims.append(as_victim(pod, why, grace, gang_text, together))
         elif isinstance(subject, Pod):

@@ -92,12 +92,17 @@ class Blocker(Struct, frozen=True):
 
 
 class Cap(Struct, frozen=True):
-    """At most ``limit`` members of these classes in each domain (anti-affinity)."""
+    """At most ``limit`` members of these classes in each domain.
+
+    Source: required anti-affinity among the members, host ports, topology spread.
+    """
 
     classes: tuple[int, ...]
     domain: array[int]
     """(N,) domain of each node ('i'), -1 = the rule does not count there."""
     limit: int
+    rule: str = ""
+    """For explanations only, for example "host port 80/TCP"."""
 
 
 class Spread(Struct, frozen=True):

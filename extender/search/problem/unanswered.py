@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from extender.model.quantity import format_resource
-from extender.model.texts import counted
+from extender.model.texts import counted, some
 from extender.search.problem.stop import Stop
 from extender.search.problem.types import Infeasible, Problem, Vector
 
@@ -55,7 +55,7 @@ def refusal(
         + (" in the best topology domain" if problem.domain is not None else "")
     ]
     reasons += [_class_reason(problem, best.shortages[cls], cls, members) for cls, members in short]
-    reasons += _cap_reasons(problem, best.region)
+    reasons += _cap_reasons(problem, best.region, [cls for cls, _ in short])
     reasons += more
     return Infeasible(proved=proved, reasons=tuple(reasons), short=short)
 
@@ -75,12 +75,14 @@ def _class_reason(problem: Problem, shortage: Shortage, cls: int, members: int) 
     rule = problem.classes[cls]
     if not shortage.allowed:
         return f"{rule.name}: {members} short; no node is allowed for it"
+    # Where one class has room enough, a rule of its members is what lacks.
+    roomy = len(problem.classes) == 1 and shortage.seats >= problem.need
     parts = [
         f"{problem.resources[r]} is what {nodes} of them "
         f"{'lacks' if nodes == 1 else 'lack'} for one more "
         f"(a member asks {format_resource(problem.resources[r], rule.request[r])}, "
         f"the nearest lacks {format_resource(problem.resources[r], least)})"
-        for r, nodes, least in shortage.lacking
+        for r, nodes, least in (() if roomy else shortage.lacking)
     ]
     text = (
         f"{rule.name}: {members} short; {counted(shortage.allowed, 'node')} allowed, "
@@ -89,25 +91,28 @@ def _class_reason(problem: Problem, shortage: Shortage, cls: int, members: int) 
     return "; ".join([text, *parts])
 
 
-def _cap_reasons(problem: Problem, region: Sequence[int]) -> list[str]:
+def _cap_reasons(problem: Problem, region: Sequence[int], short: Sequence[int]) -> list[str]:
     reasons = []
+    others: list[str] = []
     for cap in problem.caps:
-        domains = {cap.domain[n] for n in region if cap.domain[n] >= 0}
-        free = any(
-            cap.domain[n] < 0 and problem.classes[c].allowed[n] for n in region for c in cap.classes
-        )
+        usable = [n for n in region if any(problem.classes[c].allowed[n] for c in cap.classes)]
+        domains = {cap.domain[n] for n in usable}
         wanted = max(
             0,
             problem.need
             - sum(cls.count for c, cls in enumerate(problem.classes) if c not in cap.classes),
         )
-        if not free and cap.limit * len(domains) < wanted:
+        rule = cap.rule or "a rule of the members"
+        if -1 not in domains and cap.limit * len(domains) < wanted:
             names = ", ".join(problem.classes[c].name for c in cap.classes)
             reasons.append(
-                f"at most {cap.limit} of {names} in each of {counted(len(domains), 'domain')} "
-                f"(anti-affinity, host ports or spread), "
-                f"{counted(wanted, 'seat', 'is', 'are')} needed"
+                f"{rule} allows at most {cap.limit} of {names} in each of "
+                f"{counted(len(domains), 'domain')}, {counted(wanted, 'seat', 'is', 'are')} needed"
             )
+        elif cap.limit < wanted and not set(short).isdisjoint(cap.classes):
+            others.append(rule)
+    if others and not reasons:
+        reasons.append(f"what limits the members of one domain: {some([*dict.fromkeys(others)])}")
     return reasons
 
 

@@ -198,7 +198,8 @@ def settled(problem: Problem) -> Problem:
                     allowed[c][n] = 0
         for limit in sorted({highs[d] for d in tight if highs[d] >= 0}):
             mine = (d if d >= 0 and highs[d] == limit else -1 for d in rule.domain)
-            caps.append(Cap(tuple(sorted(set(rule.counted))), array("i", mine), limit))
+            counted = tuple(sorted(set(rule.counted)))
+            caps.append(Cap(counted, array("i", mine), limit, "topology spread"))
     return replace(
         problem,
         classes=tuple(

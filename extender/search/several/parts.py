@@ -49,7 +49,7 @@ class Together:
             classes=(largest(problem),),
             gangs=problem.gangs,
             budgets=problem.budgets,
-            caps=tuple(Cap((0,), cap.domain, cap.limit) for cap in caps),
+            caps=tuple(replace(cap, classes=(0,)) for cap in caps),
         )
         self.columns = Columns(whole)
         self.most = array("i", [problem.need]) * len(problem.nodes)
@@ -153,7 +153,7 @@ def shut(problem: Problem, cap: Cap, domain: int, seats: Iterable[tuple[int, int
             else:
                 only = array("i", [-1]) * len(problem.nodes)
                 only[n] = 0
-                caps.append(Cap((0,), only, kept[n]))
+                caps.append(replace(cap, classes=(0,), domain=only, limit=kept[n]))
     return replace(
         problem,
         classes=(replace(problem.classes[0], allowed=bytes(allowed)),),

@@ -24,7 +24,7 @@ def alone(problem: Problem, cls: int, need: int) -> Problem:
         gangs=problem.gangs,
         budgets=problem.budgets,
         blockers=tuple(Blocker(0, b.node, b.units) for b in problem.blockers if b.cls == cls),
-        caps=tuple(Cap((0,), c.domain, c.limit) for c in problem.caps if cls in c.classes),
+        caps=tuple(replace(c, classes=(0,)) for c in problem.caps if cls in c.classes),
     )
 
 
@@ -43,7 +43,7 @@ def joint(problem: Problem) -> Problem:
         need=cls.count,
         gangs=problem.gangs,
         budgets=problem.budgets,
-        caps=tuple(Cap((0,), cap.domain, cap.limit) for cap in common_caps(problem)),
+        caps=tuple(replace(cap, classes=(0,)) for cap in common_caps(problem)),
     )
 
 

@@ -1,0 +1,126 @@
+"""Why each victim of a plan goes: for its room, a rule that it breaks, or with its gang. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from extender.fit import node_ports
+from extender.fit.inter_pod_affinity import term_picks
+from extender.fit.namespaces import Namespaces, namespaces_of
+from extender.gang.incremental.protection import asked_to_stay
+from extender.gang.incremental.victims import VictimUnit
+from extender.gang.plan.built import Built
+from extender.gang.plan.trial import Trial
+from extender.model.objects import Pod
+from extender.model.snapshot import Snapshot
+from extender.model.texts import counted
+
+
+def victim_reasons(trial: Trial, snapshot: Snapshot) -> dict[str, str]:
+    """Return uid -> why the pod goes, of all victims of a solution."""
+    reasons = _Reasons(trial, snapshot)
+    return {
+        pod.uid: why
+        for at in trial.solution.chosen
+        if isinstance(unit := trial.built.subjects[at], VictimUnit)
+        for pod, why in reasons.of_unit(at, unit)
+    }
+
+
+def excludes(pod: Pod, member: Pod, node: str, namespaces: Namespaces) -> str:
+    """Return by which rule a pod keeps a member off a node (extender.fit.blockers)."""
+    port = node_ports.clash(member.shape.host_ports, pod.shape.host_ports)
+    if port is not None and pod.node == node:
+        return f"its host port {port.port}/{port.protocol or 'TCP'} on {node} is needed"
+    if any(term_picks(term, pod, namespaces) for term in member.shape.anti_affinity):
+        return f"required anti-affinity of {member.name} on {node} excludes it"
+    return f"its required anti-affinity excludes {member.name} from {node}"
+
+
+class _Reasons:
+    """The reason of each pod of the units that a solution takes."""
+
+    def __init__(self, trial: Trial, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._namespaces = namespaces_of(snapshot)
+        self._counted = set(trial.built.counted)
+        self._lacks = _lacking(trial)
+        """Node with seats -> resources of which they ask more than is free without victims."""
+        self._excludes = _excluded(trial)
+        """Pod uid -> a member that may not come while the pod is there, and its node."""
+
+    def of_unit(self, at: int, unit: VictimUnit) -> Iterable[tuple[Pod, str]]:
+        """Yield each pod with its reason; ``at``: the unit's index in the problem."""
+        needed = {pod.uid: self._needed(pod) for pod in unit.pods}
+        spread = at in self._counted and not any(needed.values())
+        together = self._together(unit) if unit.whole else ""
+        for pod in unit.pods:
+            why = needed[pod.uid] or ("topology spread of the members counts it" if spread else "")
+            if unit.whole:
+                idle = (
+                    f"its room on {pod.node} is not needed"
+                    if pod.node in self._lacks
+                    else f"{pod.node} itself is not used"
+                )
+                why = f"{why} and {together}" if why else f"{together}; {idle}"
+            asked = asked_to_stay(pod)
+            yield (
+                pod,
+                (why or "a placement rule of the members needs it gone")
+                + (f"; {asked} does not count here (policy.optOut)" if asked else ""),
+            )
+
+    def _needed(self, pod: Pod) -> str:
+        """Return what a seat needs of this very pod, "" for nothing."""
+        if any(amount and name in self._lacks.get(pod.node, ()) for name, amount in pod.requests):
+            return f"its room on {pod.node} is needed"
+        if pod.uid not in self._excludes:
+            return ""
+        return excludes(pod, *self._excludes[pod.uid], self._namespaces)
+
+    def _together(self, unit: VictimUnit) -> str:
+        """Return how much of its gang goes with a pod; one that terminates is no pod that stays."""
+        going = {pod.uid for pod in unit.pods}
+        members = self._snapshot.members.get(unit.gang, ()) if unit.gang is not None else ()
+        stay = sum(bool(p.node) and not p.deleting and p.uid not in going for p in members)
+        if not stay:
+            return "its gang goes whole"
+        if len(going) == 1:
+            return f"{counted(stay, 'pod')} of its gang may not be evicted"
+        return f"its gang goes but for {counted(stay, 'pod')} that may not be evicted"
+
+
+def _lacking(trial: Trial) -> Mapping[str, frozenset[str]]:
+    problem = trial.built.problem
+    asked: dict[int, list[int]] = {}
+    for cls, node, members in trial.solution.seats:
+        total = asked.setdefault(node, [0] * len(problem.resources))
+        for r, amount in enumerate(problem.classes[cls].request):
+            total[r] += amount * members
+    return {
+        problem.nodes[node]: frozenset(
+            name
+            for r, name in enumerate(problem.resources)
+            if total[r] > max(0, problem.free[r][node])
+        )
+        for node, total in asked.items()
+    }
+
+
+def _excluded(trial: Trial) -> Mapping[str, tuple[Pod, str]]:
+    built: Built = trial.built
+    found: dict[str, tuple[Pod, str]] = {}
+    if not any(built.blocked):
+        return found
+    cls_of = {pod.uid: cls for cls, group in enumerate(built.classes) for pod in group}
+    # Nodes of one domain share what closes it.
+    seen: set[tuple[int, int]] = set()
+    for member, node in trial.seats:
+        cls = cls_of[member.uid]
+        uids = built.blocked[cls].get(node, ())
+        if (cls, id(uids)) in seen:
+            continue
+        seen.add((cls, id(uids)))
+        for uid in uids:
+            found.setdefault(uid, (member, node))
+    return found
