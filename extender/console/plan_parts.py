@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from msgspec import Struct
 
 from extender.console import words
-from extender.gang.plan.cheaper import easiest_to_spare
-from extender.model.plan import Cost, Proof, Seat, Victim
+from extender.gang.plan.cheaper import PREFIX
+from extender.model.plan import Cost, Seat, Victim
 
 MOST_NODES = 60
 MOST_ON_NODE = 12
@@ -79,13 +79,14 @@ def plan_parts(
     victims: Sequence[Victim],
     waits: Sequence[Victim],
     costs: Iterable[Cost],
-    proof: Proof,
+    explanation: Iterable[str],
     *,
     untaken: Collection[str] = (),
     left: Collection[str] | None = None,
     sent: Collection[str] = (),
 ) -> PlanParts:
-    """Return the parts; ``left`` None: nothing is known of what has gone."""
+    """Return the parts; ``explanation``: the plan's lines. ``left`` None: nothing is known of
+    what has gone."""
 
     def fate(victim: Victim) -> str:
         if left is None:
@@ -96,7 +97,6 @@ def plan_parts(
 
     nodes = _by_node(seats, victims, untaken, known=left is not None, fate=fate)
     units = _by_unit(victims, fate)
-    spared = easiest_to_spare(seats, victims, proof)
     levels = [Level(c.level, words.level_words(c.level), c.value, c.bound) for c in costs]
     return PlanParts(
         nodes=nodes[:MOST_NODES],
@@ -109,7 +109,7 @@ def plan_parts(
         wait_count=len(waits),
         levels=[level for level in levels if level.value or level.bound],
         cheaper=_cheaper(levels),
-        spared="" if spared is None else spared.words,
+        spared=next((line for line in explanation if line.startswith(PREFIX)), ""),
     )
 
 

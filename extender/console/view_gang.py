@@ -149,7 +149,7 @@ def _plan(flight: FlightSeen | None, own: Sequence[Decision]) -> Shown | None:
             plan.victims,
             plan.waits_for,
             plan.costs,
-            plan.proof,
+            plan.explanation,
             untaken=flight.seats.keys(),
             left=left,
             sent=flight.sent,
@@ -158,6 +158,6 @@ def _plan(flight: FlightSeen | None, own: Sequence[Decision]) -> Shown | None:
     made = next((one for one in own if one.outcome is Outcome.PLAN), None)
     if made is None:
         return None
-    parts = plan_parts(made.seats, made.victims, made.waits_for, made.costs, made.proof)
+    parts = plan_parts(made.seats, made.victims, made.waits_for, made.costs, made.explanation)
     title = "What would be done" if made.verb is Verb.OBSERVE else "Its last plan"
     return Shown(parts, title, made.proof, made.time, made.generation)

@@ -79,3 +79,34 @@ def test_a_nominated_pod_that_keeps_the_room_is_named(capsys: Capture) -> None:
     assert refusal["details"] == [
         "work/p1 (priority 1000) is nominated to n1: kube-scheduler keeps its room there"
     ]
+
+
+def test_a_host_port_is_not_called_room(capsys: Capture) -> None:
+    plan = answer(capsys, DUMPS / "text-host-port-beside-free-room.json", "u")["plan"]
+    (line,) = (line for line in plan["explanation"] if "could stay" in line)
+    assert line == (
+        "cheaper only with a node for 1 more member without that conflict (host port 80/TCP): "
+        "pod team/web could stay then"
+    )
+
+
+def test_a_resource_that_no_node_offers_is_named(capsys: Capture) -> None:
+    """HAMi's, which its own scheduler counts by pod annotations."""
+    refusal = answer(capsys, DUMPS / "text-resource-that-no-node-offers.json", "u")["refusal"]
+    lacks = "nvidia.com/gpucores {} nvidia.com/gpumem-percentage"
+    assert refusal["message"].endswith(f": no node offers {lacks.format('or')}")
+    (way,) = refusal["ways"]
+    assert way["text"].startswith(f"nodes that offer {lacks.format('and')} and accept 2 more of ")
+
+
+def test_rules_that_refuse_every_node_are_told_with_how_many_nodes(
+    capsys: Capture, tmp_path: Path
+) -> None:
+    dump = json.loads((DUMPS / HOST_PORT).read_text())
+    node = next(each for each in dump["items"] if each["kind"] == "Node")
+    node["spec"]["taints"] = [{"key": "gpu", "effect": "NoSchedule"}]
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps(dump))
+    assert answer(capsys, path)["refusal"]["message"].endswith(
+        "1 node: TaintToleration: taint gpu:NoSchedule is not tolerated"
+    )

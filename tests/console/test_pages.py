@@ -105,7 +105,7 @@ async def test_gang_in_flight(site: Site, web: aiohttp.ClientSession) -> None:
     assert "research/moe-ablation-0 on gpu-b-00: its room on gpu-b-00 is needed" in text
     assert "gangs@1000 gangs broken of priority 1000 1 1 ● least" in text
     assert "No other set of victims costs less at any level." in text
-    assert "with that for 1 seat pod batch/notebook-0 could stay" in text, "what is next cheaper"
+    assert "free room for 1 more member: pod batch/notebook-0 could stay" in text, "next cheaper"
     assert text.index("first pod created") < text.index("plan made")
     assert re.search(r"plan made [-0-9: ]+ · after \d+ (s|min|h)", text), "when, and how much later"
     assert "frontier-run-0 seat on gpu-b-00" in text
@@ -149,7 +149,7 @@ async def test_decisions_are_filtered(site: Site, web: aiohttp.ClientSession) ->
     assert "podgroup-extender plan snapshot.json" in text
     refused = (await read(web, site, "decisions?outcome=refusal&q=giant")).words
     assert "giant-eval" in refused
-    assert "frontier-run" not in refused
+    assert "protein-fold" not in refused
     victims = (await read(web, site, "decisions?victim=batch/notebook-0")).words
     assert "1 of the decisions kept" in victims
     assert "frontier-run" in victims

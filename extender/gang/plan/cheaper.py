@@ -1,58 +1,166 @@
-"""What a cheaper plan would need: who could stay, and for how much room elsewhere. Pure."""
+"""What a cheaper plan would need: which victims could stay, with how much more elsewhere. Pure.
+
+A number is told only if it was tried: with the other victims gone, all but so many members have a
+seat.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import islice
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from extender.model.plan import Proof, Seat, Victim
-from extender.model.texts import counted
+from extender.gang.incremental.victims import VictimUnit
+from extender.gang.plan.built import Built
+from extender.gang.plan.victim_reasons import ROOM, Reason
+from extender.model.texts import counted, some
+from extender.search.problem import Limits, Problem, Solution
+from extender.search.problem.stop import OutOfTime, Stop
+from extender.search.solver import solve
+
+PREFIX = "cheaper only with "
+"""How the sentence begins."""
+MOST_TRIED = 4
+"""Units of which it is tried what would spare them."""
+FEW = Limits(branch_nodes=1_000)
 
 
 class AvoidableVictims(Struct, frozen=True):
-    """Victims that could stay if the seats on their nodes had room on others."""
+    """Victims that could stay if some members had a seat elsewhere."""
 
     unit: str
-    """The gang that goes whole, or namespace/name of a pod alone."""
+    """The gang that goes, or namespace/name of a pod alone."""
     pods: int
     seats: int
-    """Seats on the nodes of these pods: as many at most have to move."""
+    """Members that would need a seat elsewhere, tried."""
+    needs: tuple[str, ...]
+    """What lacks: ROOM, "host port 80/TCP", "required anti-affinity"."""
+    inside: str
+    """Where the seats have to be, for the end of a sentence."""
 
     @property
     def words(self) -> str:
         """One sentence."""
         # A gang's key has a colon, which no namespace or pod has.
         gang = ":" in self.unit
-        who = f"{counted(self.pods, 'pod')} of {self.unit}" if gang else f"pod {self.unit}"
-        seats = counted(self.seats, "seat")
-        return f"cheaper only with free room elsewhere: with that for {seats} {who} could stay"
+        which = f"{counted(self.pods, 'pod')} of {self.unit}" if gang else f"pod {self.unit}"
+        members = f"{self.seats} more {'member' if self.seats == 1 else 'members'}"
+        room = "free room" if ROOM in self.needs else "a node"
+        rules = some([need for need in self.needs if need != ROOM], by=" and ")
+        apart = f" without that conflict ({rules})" if rules else ""
+        return f"{PREFIX}{room} for {members}{self.inside}{apart}: {which} could stay then"
 
 
 def easiest_to_spare(
-    seats: Sequence[Seat], victims: Sequence[Victim], proof: Proof
+    built: Built, solution: Solution, reasons: Mapping[str, Reason], stop: Stop
 ) -> AvoidableVictims | None:
-    """Return the victims that fewest seats need, of several the most urgent; None for none.
+    """Return the victims for which fewest members need another seat, of several the most urgent.
 
-    A seat needs what goes on its node, whole units with all they have there; where a node has
-    free room beside that, fewer seats than told may have to move. None too where the plan is not
-    proved least: a cheaper one may need no room elsewhere.
+    The solution is one that is proved least; otherwise a cheaper one may need nothing. None for
+    none, and where topology spread or a preferred domain decides with the room.
     """
-    if proof is not Proof.OPTIMAL:
+    problem = built.problem
+    everybody = sum(cls.count for cls in problem.classes)
+    parts = any(cls.least for cls in problem.classes) and problem.need < everybody
+    if problem.spreads or parts or not (problem.domain is None or problem.domain_required):
         return None
-    on = Counter(seat.node for seat in seats)
-    units: dict[str, list[Victim]] = {}
-    for victim in victims:
-        units.setdefault(victim.unit or f"{victim.namespace}/{victim.name}", []).append(victim)
-    found = [
-        (
-            sum(on[node] for node in {victim.node for victim in pods}),
-            -max(victim.priority for victim in pods),
-            unit,
-        )
-        for unit, pods in units.items()
+    inside = "" if problem.domain is None else " in the same topology domain"
+    found: list[tuple[int, int, str, AvoidableVictims]] = []
+    for at, unit in islice(_candidates(built, solution), MOST_TRIED):
+        left = _gone(problem, [each for each in solution.chosen if each != at])
+        short = _short(_inside(left, solution), stop)
+        if short:
+            name = str(unit.gang) if unit.whole else f"{unit.pods[0].namespace}/{unit.pods[0].name}"
+            found_needs = (reasons[pod.uid].needs for pod in unit.pods if pod.uid in reasons)
+            needs = tuple(sorted(frozenset().union(*found_needs)))
+            said = AvoidableVictims(name, len(unit.pods), short, needs, inside)
+            found.append((short, -max(pod.priority for pod in unit.pods), name, said))
+        if short == 1:
+            break
+    return min(found, key=lambda each: each[:3])[3] if found else None
+
+
+def _candidates(built: Built, solution: Solution) -> Iterator[tuple[int, VictimUnit]]:
+    """Yield the victim units that seats need, those on fewest seats' nodes first."""
+    seats: dict[int, int] = {}
+    for _, node, members in solution.seats:
+        seats[node] = seats.get(node, 0) + members
+    on: dict[int, int] = {}
+    for at in solution.chosen:
+        on[at] = sum(seats.get(node, 0) for node, _ in built.problem.units[at].releases)
+    sitting = {(cls, node): members for cls, node, members in solution.seats}
+    for blocker in built.problem.blockers:
+        for at in blocker.units if (blocker.cls, blocker.node) in sitting else ():
+            if at in on:
+                on[at] = max(on[at], sitting[blocker.cls, blocker.node])
+    units = [
+        (on[at], -max(pod.priority for pod in unit.pods), unit.uid, at, unit)
+        for at in solution.chosen
+        if on[at] and isinstance(unit := built.subjects[at], VictimUnit)
     ]
-    # Of a unit on none of the seats' nodes it is not known what it is needed for.
-    count, _, unit = min((each for each in found if each[0]), default=(0, 0, ""))
-    return AvoidableVictims(unit, len(units[unit]), count) if count else None
+    for _, _, _, at, unit in sorted(units, key=lambda each: each[:3]):
+        yield at, unit
+
+
+def _gone(problem: Problem, chosen: list[int]) -> Problem:
+    """Return the problem with these units gone and no other that may go."""
+    free = [array("q", column) for column in problem.free]
+    for at in chosen:
+        for node, amounts in problem.units[at].releases:
+            for column, amount in zip(free, amounts, strict=True):
+                column[node] += amount
+    gone = set(chosen)
+    allowed = [bytearray(cls.allowed) for cls in problem.classes]
+    for blocker in problem.blockers:
+        if not gone.issuperset(blocker.units):
+            allowed[blocker.cls][blocker.node] = 0
+    return replace(
+        problem,
+        free=tuple(free),
+        classes=tuple(
+            replace(cls, allowed=bytes(mask), least=0)
+            for cls, mask in zip(problem.classes, allowed, strict=True)
+        ),
+        units=(),
+        gangs=(),
+        budgets=(),
+        blockers=(),
+        fill=False,
+    )
+
+
+def _inside(problem: Problem, solution: Solution) -> Problem:
+    """Return the problem with no seat outside the solution's topology domain."""
+    if problem.domain is None:
+        return problem
+    domain = problem.domain[solution.seats[0][1]]
+    inside = bytes(each == domain for each in problem.domain)
+    return replace(
+        problem,
+        domain=None,
+        classes=tuple(
+            replace(cls, allowed=bytes(map(min, cls.allowed, inside))) for cls in problem.classes
+        ),
+    )
+
+
+def _short(problem: Problem, stop: Stop) -> int:
+    """Return how many members find no seat, 0 where that is not sure."""
+    if stop.over():
+        return 0
+    asked = partial(solve, limits=FEW, deadline=stop.deadline or None, cancel=stop.cancel)
+    try:
+        answer = asked(problem)
+        if isinstance(answer, Solution) or not answer.proved:
+            return 0
+        short = sum(members for _, members in answer.short)
+        if 0 < short < problem.need:
+            fewer = asked(replace(problem, need=problem.need - short))
+            return short if isinstance(fewer, Solution) else 0
+    except OutOfTime:
+        return 0
+    return short

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from extender.fit.namespaces import namespaces_of
 from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.built import Built
 from extender.gang.plan.cheaper import easiest_to_spare
+from extender.gang.plan.no_node import no_node
+from extender.gang.plan.no_node import told as told_of_nodes
 from extender.gang.plan.nominated import NOMINATED
-from extender.gang.plan.victim_reasons import excludes
+from extender.gang.plan.victim_reasons import Reason, excludes
 from extender.gang.plan.ways_out import ways_out
 from extender.groups.workload_priority import WHAT as WORKLOAD_CLASS
 from extender.model import texts
@@ -20,7 +22,8 @@ from extender.model.plan import Code, Hold, Plan, Proof, Refusal
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted, some
 from extender.search.census import FREE
-from extender.search.problem import Infeasible
+from extender.search.problem import Infeasible, Solution
+from extender.search.problem.stop import Stop
 
 MOST_CLASSES = 16
 MOST_GANGS = 64
@@ -32,8 +35,15 @@ CANNOT_FIT = "cannot fit: "
 """How a refusal begins that a search has proved."""
 
 
-def explain_plan(gang: Gang, built: Built, plan: Plan, cut: str = "") -> tuple[str, ...]:
-    """Return the story of a plan, line by line; ``cut``: what ended the search early."""
+def explain_plan(
+    gang: Gang,
+    built: Built,
+    plan: Plan,
+    solution: Solution,
+    reasons: Mapping[str, Reason],
+    stop: Stop,
+) -> tuple[str, ...]:
+    """Return the story of a plan, line by line; ``reasons``: uid -> why the pod goes."""
     problem = built.problem
     lines = [
         f"{gang.key} (priority {gang.preemptor_priority}) wants {counted(problem.need, 'seat')}: "
@@ -69,10 +79,11 @@ def explain_plan(gang: Gang, built: Built, plan: Plan, cut: str = "") -> tuple[s
         lines.append(f"takes over the seats held for the less urgent {key}")
     if gang.preferred_topology_key:
         lines.append(_wish_line(gang, built, plan))
-    spared = easiest_to_spare(plan.seats, plan.victims, plan.proof)
-    if spared is not None:
-        lines.append(spared.words)
-    lines.append(_proof_line(plan) + (f"; the search was cut: {cut}" if cut else ""))
+    if plan.proof is Proof.OPTIMAL:
+        spared = easiest_to_spare(built, solution, reasons, stop)
+        lines += [] if spared is None else [spared.words]
+    cut = f"; the search was cut: {solution.cut}" if solution.cut else ""
+    lines.append(_proof_line(plan) + cut)
     unmodelled = sorted({kind for pod in gang.pending for kind in pod.shape.unmodelled})
     if unmodelled:
         lines.append(
@@ -131,18 +142,28 @@ def explain_refusal(
     ``kept``: seats of others that it may not take over. ``quorum``, ``booking``: as ways_out
     has them.
     """
+    nowhere = [
+        (built.problem.classes[cls].name, why)
+        for cls, _ in answer.short[:MOST_CLASSES]
+        if not any(built.problem.classes[cls].allowed)
+        and (why := no_node(built.classes[cls][0], snapshot.nodes)) is not None
+    ]
     # A cause that somebody can do something about goes first: what is long is cut.
     reasons = "; ".join(
         (*(note for note in gang.notes if note.startswith(WORKLOAD_CLASS)), *answer.reasons)
     )
     if not built.usable and not struck:
-        message = "no node accepts any member (node selector, taints or size)"
+        message = "no node accepts any member"
+        if nowhere:
+            message += f": {told_of_nodes(nowhere)}"
     elif not gang.preempts:
         message = "does not fit into free room, and its preemptionPolicy is Never"
     elif answer.proved and not struck:
         message = CANNOT_FIT + reasons
     else:
         message = "no solution was found: " + reasons
+    if built.usable and nowhere:
+        message += f"; no node accepts {told_of_nodes(nowhere)}"
     if built.slow:
         message += f"; {_slow(gang, built.slow)}"
     for why in snapshot.stayed.values():
@@ -171,6 +192,7 @@ def explain_refusal(
             struck=struck,
             quorum=quorum,
             booking=booking,
+            missing=sorted({name for _, why in nowhere for name in why.missing}),
         ),
     )
 
@@ -189,7 +211,7 @@ def _keep_off(
                 continue
             seen.add(id(nodes[node]))
             for uid in left.keys() & set(nodes[node]):
-                found[uid] = f"; {excludes(left.pop(uid), group[0], node, namespaces)}"
+                found[uid] = f"; {excludes(left.pop(uid), group[0], node, namespaces)[1]}"
     return found
 
 

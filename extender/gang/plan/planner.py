@@ -47,7 +47,7 @@ from extender.gang.plan.trial import (
     with_counted,
 )
 from extender.gang.plan.validity import present
-from extender.gang.plan.victim_reasons import victim_reasons
+from extender.gang.plan.victim_reasons import Reason, victim_reasons
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -194,7 +194,7 @@ class Planner:
                 trial = replace(trial, failed=resting)
             if not trial.failed:
                 bound = least if strikes == 0 else tuple(0 for _ in answer.cost)
-                return _finish(question, trial, bound, self._settings)
+                return _finish(question, trial, bound, self._settings, stop)
             if strikes == MAX_STRIKES or stop.over():
                 return _given_up(question, trial, strikes + 1)
             needed = needed_beside(trial, view)
@@ -417,11 +417,13 @@ def _not_offered(
     return found
 
 
-def _finish(question: GangQuestion, trial: Trial, bound: Vector, settings: Settings) -> Plan:
+def _finish(
+    question: GangQuestion, trial: Trial, bound: Vector, settings: Settings, stop: Stop
+) -> Plan:
     """The solution as seats and victims, with what is proved and why."""
     gang, snapshot = question.gang, question.snapshot
     built, solution, seats = trial.built, trial.solution, trial.seats
-    unknown: dict[str, str] = {}
+    unknown: dict[str, Reason] = {}
     reasons = _told(partial(victim_reasons, trial, snapshot), unknown)
     victims: list[Victim] = []
     waits: list[Victim] = []
@@ -433,7 +435,7 @@ def _finish(question: GangQuestion, trial: Trial, bound: Vector, settings: Setti
             gang_text = "" if subject.gang is None else str(subject.gang)
             together = subject.uid if subject.whole else ""
             for pod in subject.pods:
-                why = reasons.get(pod.uid, UNTOLD)
+                why = reasons[pod.uid].text if pod.uid in reasons else UNTOLD
                 grace = min(pod.grace, longest)
                 victims.append(as_victim(pod, why, grace, gang_text, together))
         elif isinstance(subject, Pod):
@@ -462,7 +464,7 @@ def _finish(question: GangQuestion, trial: Trial, bound: Vector, settings: Setti
         takes_over=tuple(taken_over),
     )
     untold: tuple[str, ...] = (UNTOLD,)
-    told = partial(explain_plan, gang, built, plan, solution.cut)
+    told = partial(explain_plan, gang, built, plan, solution, reasons, stop)
     return replace(plan, explanation=_told(told, untold))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from extender.fit import node_ports
 from extender.fit.inter_pod_affinity import term_picks
@@ -15,26 +16,40 @@ from extender.model.objects import Pod
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
 
+ROOM = "room"
+"""What a seat needs of a pod, beside the names of rules."""
 
-def victim_reasons(trial: Trial, snapshot: Snapshot) -> dict[str, str]:
+
+class Reason(NamedTuple):
+    """Why a pod goes."""
+
+    text: str
+    needs: frozenset[str]
+    """What a seat needs of this very pod: ROOM, the name of a rule, or both."""
+
+
+def victim_reasons(trial: Trial, snapshot: Snapshot) -> dict[str, Reason]:
     """Return uid -> why the pod goes, of all victims of a solution."""
     reasons = _Reasons(trial, snapshot)
     return {
-        pod.uid: why
+        pod.uid: reason
         for at in trial.solution.chosen
         if isinstance(unit := trial.built.subjects[at], VictimUnit)
-        for pod, why in reasons.of_unit(at, unit)
+        for pod, reason in reasons.of_unit(at, unit)
     }
 
 
-def excludes(pod: Pod, member: Pod, node: str, namespaces: Namespaces) -> str:
-    """Return by which rule a pod keeps a member off a node (extender.fit.blockers)."""
+def excludes(pod: Pod, member: Pod, node: str, namespaces: Namespaces) -> tuple[str, str]:
+    """Return the rule by which a pod keeps a member off a node (extender.fit.blockers), alone and
+    in a sentence."""
     port = node_ports.clash(member.shape.host_ports, pod.shape.host_ports)
     if port is not None and pod.node == node:
-        return f"its host port {port.port}/{port.protocol or 'TCP'} on {node} is needed"
+        rule = f"host port {port.port}/{port.protocol or 'TCP'}"
+        return rule, f"its {rule} on {node} is needed"
+    rule = "required anti-affinity"
     if any(term_picks(term, pod, namespaces) for term in member.shape.anti_affinity):
-        return f"required anti-affinity of {member.name} on {node} excludes it"
-    return f"its required anti-affinity excludes {member.name} from {node}"
+        return rule, f"{rule} of {member.name} on {node} excludes it"
+    return rule, f"its {rule} excludes {member.name} from {node}"
 
 
 class _Reasons:
@@ -49,13 +64,15 @@ class _Reasons:
         self._excludes = _excluded(trial)
         """Pod uid -> a member that may not come while the pod is there, and its node."""
 
-    def of_unit(self, at: int, unit: VictimUnit) -> Iterable[tuple[Pod, str]]:
+    def of_unit(self, at: int, unit: VictimUnit) -> Iterable[tuple[Pod, Reason]]:
         """Yield each pod with its reason; ``at``: the unit's index in the problem."""
         needed = {pod.uid: self._needed(pod) for pod in unit.pods}
-        spread = at in self._counted and not any(needed.values())
+        spread = at in self._counted and not any(each.needs for each in needed.values())
         together = self._together(unit) if unit.whole else ""
         for pod in unit.pods:
-            why = needed[pod.uid] or ("topology spread of the members counts it" if spread else "")
+            why, needs = needed[pod.uid]
+            if spread:
+                why = "topology spread of the members counts it"
             if unit.whole:
                 idle = (
                     f"its room on {pod.node} is not needed"
@@ -63,20 +80,20 @@ class _Reasons:
                     else f"{pod.node} itself is not used"
                 )
                 why = f"{why} and {together}" if why else f"{together}; {idle}"
+            why = why or "a placement rule of the members needs it gone"
             asked = asked_to_stay(pod)
-            yield (
-                pod,
-                (why or "a placement rule of the members needs it gone")
-                + (f"; {asked} does not count here (policy.optOut)" if asked else ""),
-            )
+            told = f"; {asked} does not count here (policy.optOut)" if asked else ""
+            yield pod, Reason(why + told, needs)
 
-    def _needed(self, pod: Pod) -> str:
+    def _needed(self, pod: Pod) -> Reason:
         """Return what a seat needs of this very pod, "" for nothing."""
-        if any(amount and name in self._lacks.get(pod.node, ()) for name, amount in pod.requests):
-            return f"its room on {pod.node} is needed"
-        if pod.uid not in self._excludes:
-            return ""
-        return excludes(pod, *self._excludes[pod.uid], self._namespaces)
+        lacks = self._lacks.get(pod.node, ())
+        room = any(amount and name in lacks for name, amount in pod.requests)
+        why, needs = f"its room on {pod.node} is needed" if room else "", {ROOM} if room else set()
+        if pod.uid in self._excludes:
+            rule, said = excludes(pod, *self._excludes[pod.uid], self._namespaces)
+            why, needs = f"{why}, {said}" if why else said, {*needs, rule}
+        return Reason(why, frozenset(needs))
 
     def _together(self, unit: VictimUnit) -> str:
         """Return how much of its gang goes with a pod; one that terminates is no pod that stays."""

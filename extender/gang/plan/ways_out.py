@@ -34,13 +34,14 @@ def ways_out(
     struck: bool,
     quorum: int = 0,
     booking: bool = True,
+    missing: Sequence[str] = (),
 ) -> tuple[Way, ...]:
     """Return what would change the refusal, each by itself.
 
     ``stays``: why pods on nodes that the members may use stay, as Build.stayers tells it.
     ``struck``: nodes were taken out of the question, so its shortage is no measure. ``quorum``: a
     smaller minCount that was tried and has a plan; 0: none. ``booking``: whether starts are booked
-    (fairness.booking).
+    (fairness.booking). ``missing``: resources that no node offers.
     """
     if struck or not answer.proved:
         return ()
@@ -50,7 +51,9 @@ def ways_out(
         by=" and ",
     )
     if not built.usable:
-        return (_way(f"nodes that accept {short} by labels, taints and size"),) if short else ()
+        offer = f"offer {' and '.join(missing)} and " if missing else ""
+        text = f"nodes that {offer}accept {short} by labels, taints and size"
+        return (_way(text),) if short else ()
     if not gang.preempts:
         return (_way("free room, or a PriorityClass whose preemptionPolicy is not Never"),)
     found = []
