@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from extender.groups.absent import why_absent
 from extender.groups.composite import SUFFIX, Chain, chain_of, composite_text
 from extender.groups.dialect import Declaration, checked_min_count
+from extender.groups.lost_members import lost_members
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE
 from extender.model.group_sources import CORE
 from extender.model.names import quoted
@@ -24,7 +25,7 @@ class _Part(Struct):
     row: GroupObject
     below: dict[str, _Part] = field(default_factory=dict)
     staying: int = 0
-    """Of a PodGroup: its pods that are not on their way out."""
+    """Of a PodGroup: its pods that are neither on their way out nor lost with their node."""
     bound: int = 0
     """Those of them that have a node."""
 
@@ -148,6 +149,7 @@ def _tree(
     tree = _Part(top)
     leaves: dict[str, _Part] = {}
     chains: list[Chain] = []
+    lost = lost_members(members, snapshot)
     for pod in members:
         leaf = leaves.get(pod.pod_group)
         if leaf is None:
@@ -162,7 +164,7 @@ def _tree(
             for row in reversed(chain.rows[: chain.rows.index(top)]):
                 leaf = leaf.below.setdefault(f"{row.source}/{row.name}", _Part(row))
             leaves[pod.pod_group] = leaf
-        if not pod.deleting:
+        if not pod.deleting and pod.uid not in lost:
             leaf.staying += 1
             leaf.bound += bool(pod.node)
     return tree, chains

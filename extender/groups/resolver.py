@@ -10,6 +10,7 @@ from extender.groups.composite import unit_key
 from extender.groups.dialect import Declaration, Dialect
 from extender.groups.ended_members import less_ended, of_this_run
 from extender.groups.later_members import with_later
+from extender.groups.lost_members import lost_members
 from extender.groups.makers import of_one_before
 from extender.groups.markers import all_keys, explicit_keys
 from extender.groups.newcomers import ran_before
@@ -104,19 +105,22 @@ class Resolver:
             )
         before = of_one_before(key, members, snapshot)
         present = tuple(pod for pod in members if pod.uid not in before) if before else members
+        lost = lost_members(present, snapshot)
+        counted_in = tuple(pod for pod in present if pod.uid not in lost) if lost else present
         said = dialect.declare(key, present, snapshot)
-        said, ended = less_ended(said, of_this_run(key, present, snapshot), present)
+        said, ended = less_ended(said, of_this_run(key, present, snapshot), counted_in)
         made_by = self._made_by(present) if dialect.explicit else None
-        said, asked = with_later(said, present, made_by, snapshot)
+        said, asked = with_later(said, counted_in, made_by, snapshot)
         low, high, priority_notes = self._priorities(said, key, members, snapshot)
         size_known = said.min_count is not None
-        staying = sum(not pod.deleting for pod in present)
+        staying = sum(not pod.deleting for pod in counted_in)
         topology = topology_of(said.topology_key, present)
         patience, patience_notes = patience_of(dialect.name, present, self._settings)
         return Gang(
             key=key,
             members=members,
             before=before,
+            lost=lost,
             # Terminating pods are on their way out and their successors may exist
             # already: counting both would make a quorum nobody can reach.
             min_count=max(1, staying if said.min_count is None else said.min_count),

@@ -47,6 +47,9 @@ class Gang(Struct, frozen=True, dict=True):
     before: frozenset[str] = frozenset()
     """Uids of members that are no part of the quorum and want no seat: an owner of the same name
     made them, which was deleted before the present one was made."""
+    lost: frozenset[str] = frozenset()
+    """Uids of members whose node no longer exists: no part of the quorum. As a victim the gang is
+    what it was with them."""
     parts: tuple[GangPart, ...] = ()
     """Parts that need a number of members of their own, within the quorum or beside it."""
     budget: OwnerBudget | None = None
@@ -100,7 +103,9 @@ class Gang(Struct, frozen=True, dict=True):
     @cached_property
     def seated(self) -> tuple[Pod, ...]:
         """Those of them that count for its quorum."""
-        return tuple(p for p in self.bound if p.uid not in self.before)
+        if not (self.before or self.lost):
+            return self.bound
+        return tuple(p for p in self.bound if p.uid not in self.before | self.lost)
 
     @cached_property
     def pending(self) -> tuple[Pod, ...]:
@@ -188,4 +193,7 @@ class Gang(Struct, frozen=True, dict=True):
         together = max(1, needed) if self.starts_whole else 1
         if self.problems or self.unit != UNIT_ALL or len(self.bound) < together:
             return False
-        return not self.starts_whole or self.whole_from is not None or not any(self.lacks)
+        if not self.starts_whole or self.whole_from is not None:
+            return True
+        bound = {pod.uid for pod in self.bound} if self.parts else set()
+        return not any(part.lacks(bound) for part in self.parts)

@@ -1,8 +1,8 @@
 """Resolved gangs that survive from one snapshot to the next.
 
-What a gang is depends on its members, also on those that are done, on the group
-and priority class objects, and on groups of the same name in another dialect.
-Snapshots share these while they do not change, so identity tells which gangs must
+What a gang is depends on its members, also on those that are done, on whether their nodes
+exist, on the group and priority class objects, and on groups of the same name in another
+dialect. Snapshots share these while they do not change, so identity tells which gangs must
 be resolved again.
 """
 
@@ -66,6 +66,12 @@ class Gangs:
                     for key, gang in self._kept.items()
                     if not changed.intersection(_rests_on(key, gang))
                 }
+        if snapshot.nodes is not before.nodes and (gone := before.nodes.keys() - snapshot.nodes):
+            self._kept = {
+                key: gang
+                for key, gang in self._kept.items()
+                if not any(pod.node in gone for pod in gang.members)
+            }
         self._members = members
         self._snapshot = snapshot
 
@@ -74,7 +80,11 @@ class Gangs:
         found = self._kept.get(key)
         if found is None:
             found = self._resolver.resolve(key, self._snapshot)
-            if key in self._members:  # else nothing would ever tell that it can be forgotten
+            # Else nothing would ever tell that it can be forgotten. Whether a member is lost with
+            # its node depends on the time.
+            if key in self._members and all(
+                not pod.node or pod.node in self._snapshot.nodes for pod in found.members
+            ):
                 self._kept[key] = found
         return found
 
