@@ -85,6 +85,7 @@ class Store:
             priority_classes=self.priority_classes.snapshot(),
             budgets=self._sorted_budgets(),
             namespaces=self._namespace_labels(),
+            ending=self._ending(),
             server_version=self.server_version,
         )
         return self._last
@@ -120,6 +121,12 @@ class Store:
         view = self.namespaces.snapshot()
         return self._once(
             "namespaces", (view,), lambda: {name: row.labels for name, row in view.items()}
+        )
+
+    def _ending(self) -> frozenset[str]:
+        view = self.namespaces.snapshot()
+        return self._once(
+            "ending", (view,), lambda: frozenset(name for name, row in view.items() if row.ending)
         )
 
     def _once(self, name: str, sources: tuple[object, ...], build: Callable[[], Part]) -> Part:

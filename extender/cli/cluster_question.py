@@ -125,6 +125,7 @@ def _snapshot(records: Iterable[object], member_key: Callable[[Pod], GangKey | N
         priority_classes=by_type.get(PriorityClass, []),
         budgets=by_type.get(DisruptionBudget, []),
         namespaces={found.name: found.labels for found in by_type.get(Namespace, [])},
+        ending=(found.name for found in by_type.get(Namespace, []) if found.ending),
         now=float(int(now)),
     )
 

@@ -7,7 +7,8 @@ for a fourth.
 
 They stand in for members that lack, never for one that is there: a Job of a hundred pods, four at a
 time, starts four at once however many are done. Those of an earlier run under the group's name do
-not count. Owners that are read tell of their own (extender.groups.owned).
+not count. Of those whose pods are gone their owners tell (extender.groups.done_by_owner); owners
+that state the size leave them out of it (extender.groups.owned).
 """
 
 from __future__ import annotations
@@ -60,13 +61,17 @@ def of_this_run(key: GangKey, members: Sequence[Pod], snapshot: Snapshot) -> tup
 
 
 def less_ended(
-    said: Declaration, ended: Sequence[Pod], members: Sequence[Pod]
+    said: Declaration, ended: Sequence[Pod], gone: int, members: Sequence[Pod]
 ) -> tuple[Declaration, int]:
-    """Return the declaration without what pods that are done stand in for, and how many do."""
-    if not ended or not said.counts_ended or said.min_count is None or said.problems:
+    """Return the declaration without what pods that are done stand in for, and how many do.
+
+    ``gone``: how many more are done and exist no longer; of which part they were is not known.
+    """
+    over = len(ended) + gone
+    if not over or not said.counts_ended or said.min_count is None or said.problems:
         return said, 0
     staying = {pod.uid for pod in members if not pod.deleting}
-    least = _left(said.min_count, len(ended), len(staying))
+    least = _left(said.min_count, over, len(staying))
     parts = tuple(
         part for each in said.parts if (part := _part_left(each, ended, staying)) is not None
     )
@@ -74,7 +79,7 @@ def less_ended(
     if not stands_in and parts == said.parts:
         return said, 0
     whole_from = said.whole_from
-    done = counted(len(ended), "member", "has", "have")
+    done = counted(over, "member", "has", "have")
     told = f"{done} succeeded, and {least} of its {said.min_count} are needed still"
     return replace(
         said,

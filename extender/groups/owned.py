@@ -57,7 +57,7 @@ def owner_size(
         # Its pods are on their way out, or about to be: nobody is to go for one of them.
         return _unwanted(f"{what} wants no pods: it is suspended, being deleted, or of size 0")
     here = staying(members)
-    by_jobs = source == "jobset" and _jobs_are_read(owner, snapshot)
+    by_jobs = source == "jobset" and jobs_are_read(owner, snapshot)
     by_part, later = _awaited(owner, here, parts_of, snapshot if by_jobs else None)
     awaited = sum(by_part.values())
     parts = gang_parts(by_part, members, lambda pod: {of for of, _ in parts_of(pod)})
@@ -122,7 +122,8 @@ def _awaited(
     return awaited, later
 
 
-def _jobs_are_read(owner: GroupObject, snapshot: Snapshot) -> bool:
+def jobs_are_read(owner: GroupObject, snapshot: Snapshot) -> bool:
+    """Whether a JobSet's Jobs are known, and few enough to be asked one by one."""
     # With exclusive topology the same Jobs are two parts.
     jobs = sum(part.jobs for part in owner.parts if part.index != "rest")
     return JOB in snapshot.group_sources and jobs <= MOST_JOBS

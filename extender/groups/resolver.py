@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from extender.groups.composite import unit_key
 from extender.groups.dialect import Declaration, Dialect
+from extender.groups.done_by_owner import cleaned_up
 from extender.groups.ended_members import less_ended, of_this_run
 from extender.groups.later_members import with_later
 from extender.groups.lost_members import lost_members
@@ -108,7 +109,9 @@ class Resolver:
         lost = lost_members(present, snapshot)
         counted_in = tuple(pod for pod in present if pod.uid not in lost) if lost else present
         said = dialect.declare(key, present, snapshot)
-        said, ended = less_ended(said, of_this_run(key, present, snapshot), counted_in)
+        over = of_this_run(key, present, snapshot)
+        gone = cleaned_up(said, over, counted_in, snapshot)
+        said, ended = less_ended(said, over, gone.count, counted_in)
         made_by = self._made_by(present) if dialect.explicit else None
         said, asked = with_later(said, counted_in, made_by, snapshot)
         low, high, priority_notes = self._priorities(said, key, members, snapshot)
@@ -142,6 +145,7 @@ class Resolver:
             whole_from=_whole_from(said, members),
             ended=ended,
             asked=asked,
+            owners=gone.asked,
             patience=patience,
             problems=(
                 said.problems

@@ -294,6 +294,8 @@ class GroupObject(Struct, frozen=True, gc=False):
     """Of a PodGroup with fewer than all of its parts: with how many pods it may run."""
     budget: OwnerBudget | None = None
     """How many of its pods its owner can do without (Volcano)."""
+    done: int = 0
+    """Of a Job: how many of its pods have succeeded."""
     note: str = ""
     """What of it does not count, in words."""
     of: str = ""
@@ -307,6 +309,8 @@ class Namespace(Struct, frozen=True, gc=False):
     name: str
     uid: str = ""
     labels: dict[str, str] = field(default_factory=dict)
+    ending: bool = False
+    """It is being deleted: nothing is created in it any more, no binding of a pod either."""
     version: int = 0
 
 

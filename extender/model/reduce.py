@@ -22,6 +22,7 @@ from extender.model.apishape import (
     RawPod,
     RawPodSpec,
     RawPriorityClass,
+    raw_bytes,
 )
 from extender.model.bounds import named as named_text
 from extender.model.errors import InvalidInput
@@ -252,6 +253,7 @@ def reduce_namespace(raw: RawNamespace) -> Namespace:
         name=sys.intern(meta.name or ""),
         uid=meta.uid or "",
         labels=string_mapping(meta.labels, "metadata.labels"),
+        ending=bool(raw_bytes(meta.deletion_timestamp)),
         version=version_of(meta),
     )
 

@@ -62,6 +62,8 @@ class Snapshot(Struct, frozen=True):
     """By (namespace, name)."""
     namespaces: Mapping[str, Mapping[str, str]] = EMPTY
     """Namespace name -> its labels."""
+    ending: frozenset[str] = frozenset()
+    """Names of namespaces that are being deleted."""
     unevictable: Mapping[str, str] = EMPTY
     """Pod uid -> why the API server lately refused to evict it for good."""
     stayed: Mapping[str, str] = EMPTY

@@ -95,6 +95,7 @@ def as_it_was(case: Case, before: Snapshot, now: Snapshot, generation: int) -> S
         group_sources=now.group_sources,
         priority_classes=now.priority_classes,
         namespaces=now.namespaces,
+        ending=now.ending,
     )
 
 

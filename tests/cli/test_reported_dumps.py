@@ -183,7 +183,7 @@ def test_a_pod_that_a_member_requires_beside_it_stays(name: str, capsys: Capture
 
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_member_on_a_node_that_no_longer_exists_does_not_count(
-    replaced: bool, capsys: Capture, tmp_path: Path
+    *, replaced: bool, capsys: Capture, tmp_path: Path
 ) -> None:
     """kubernetes#140306: with its replacement there both that wait get seats, else none does."""
     dump = json.loads((DUMPS / "member-on-a-node-that-is-gone.json").read_text())
@@ -203,3 +203,27 @@ def test_a_member_on_a_node_that_no_longer_exists_does_not_count(
         assert found["refusal"]["code"] == "incomplete"
         told = "2 of 3 exist, 1 more is bound to a node that no longer exists"
         assert told in found["refusal"]["message"]
+
+
+def test_the_replacement_of_a_lost_member_waits_for_none_that_is_done(capsys: Capture) -> None:
+    """kubernetes#142330: the pod of index 0 was deleted, and the Job says that it has succeeded."""
+    plan = answer(capsys, "finished-member-cleaned-up.yaml", "train")["plan"]
+    assert [(seat["name"], seat["node"]) for seat in plan["seats"]] == [("train-1", "n1")]
+
+
+@pytest.mark.parametrize("ending", [False, True])
+def test_no_pod_is_evicted_for_a_namespace_that_is_being_deleted(
+    *, ending: bool, capsys: Capture, tmp_path: Path
+) -> None:
+    """NamespaceLifecycle forbids bindings there; its pods may be victims of others."""
+    dump = yaml.safe_load((DUMPS / "budget-of-a-pending-pod.yaml").read_text())
+    meta = {"name": "team"}
+    if ending:
+        meta["deletionTimestamp"] = "2026-10-01T09:00:00Z"
+    dump["items"].append({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps(dump))
+    found = answer(capsys, "", path=path)
+    assert ("plan" in found) == (not ending)
+    if ending:
+        assert "namespace team is being deleted" in found["refusal"]["message"]

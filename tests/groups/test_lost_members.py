@@ -65,7 +65,8 @@ def test_a_node_that_is_not_known_proves_nothing_by_itself(unsure: Pod) -> None:
 
 def test_where_no_size_is_stated_it_is_none_of_those_that_exist() -> None:
     labels = {"skypilot-cluster-name": "g"}
-    pods = [replace(member(i, on="gone" if i == 1 else "", group=""), labels=labels) for i in (0, 1)]
+    made = [member(0, group=""), member(1, on="gone", group="")]
+    pods = [replace(each, labels=labels) for each in made]
     (one,) = RESOLVER.resolve_all(world(pods, groups=[]))
     assert one.min_count == 1
     assert one.complete

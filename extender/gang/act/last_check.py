@@ -13,6 +13,7 @@ from extender.gang.incremental.gangs import Gangs
 from extender.gang.incremental.protection import Protections
 from extender.gang.plan.validity import (
     covered_by_budget,
+    ending_problem,
     enough_beside,
     present,
     unit_problem,
@@ -70,8 +71,9 @@ class LastCheck:
 
     def not_for(self, namespace: str) -> str:
         """Return why nothing is done for gangs of the namespace now, "" when it may be."""
-        if self._enforcement.everybody or self._enforcement.acts_for(namespace, self._snapshot()):
-            return ""
+        snapshot = self._snapshot()
+        if self._enforcement.everybody or self._enforcement.acts_for(namespace, snapshot):
+            return ending_problem(namespace, snapshot)
         return NOT_ENFORCED.format(namespace)
 
     def leaves(self, pod: Pod, now: float) -> bool:

@@ -117,7 +117,9 @@ def _composite_in(rows: Iterable[GroupObject]) -> set[str]:
 
 def _rests_on(key: GangKey, gang: Gang) -> Iterator[tuple[str, str]]:
     """Yield (namespace, name) of what tells of the gang: itself, the LeaderWorkerSet that it would
-    be a group of, and the same of its owner where that was asked."""
+    be a group of, the same of its owner where that was asked, and owners that tell who is done."""
+    for name in gang.owners:
+        yield key.namespace, name
     for each in (key, gang.asked):
         if each is not None:
             yield each.namespace, each.name

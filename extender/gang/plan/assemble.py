@@ -49,6 +49,8 @@ class Dump(Struct, frozen=True, kw_only=True):
     priority_classes: tuple[PriorityClass, ...]
     budgets: tuple[DisruptionBudget, ...]
     namespaces: dict[str, dict[str, str]]
+    ending: frozenset[str] = frozenset()
+    """Names of namespaces that are being deleted."""
     holds: tuple[Hold, ...] = ()
     masks: dict[str, frozenset[str]] = {}
     """Member uid -> nodes its class was kept off in the decision dumped."""
@@ -74,6 +76,7 @@ def assemble(
     priority_classes: Iterable[PriorityClass] = (),
     budgets: Iterable[DisruptionBudget] = (),
     namespaces: Mapping[str, Mapping[str, str]] | None = None,
+    ending: Iterable[str] = (),
     now: float,
     generation: int = 0,
     server_version: str = "",
@@ -119,6 +122,7 @@ def assemble(
         priority_classes={found.name: found for found in priority_classes},
         budgets=tuple(sorted(budgets, key=lambda budget: (budget.namespace, budget.name))),
         namespaces=namespaces or {},
+        ending=frozenset(ending),
         unevictable=unevictable,
         stayed=stayed,
         spared=spared,
@@ -159,6 +163,7 @@ def dump(
         ),
         budgets=snapshot.budgets,
         namespaces={name: dict(labels) for name, labels in sorted(snapshot.namespaces.items())},
+        ending=snapshot.ending,
         holds=tuple(holds),
         masks=dict(masks or {}),
         offered=dict(offered or {}),
@@ -184,6 +189,7 @@ def restore(document: Dump, member_key: Callable[[Pod], GangKey | None]) -> Snap
         priority_classes=document.priority_classes,
         budgets=document.budgets,
         namespaces=document.namespaces,
+        ending=document.ending,
         now=document.now,
         server_version=document.server_version,
         generation=document.generation,

@@ -46,7 +46,7 @@ from extender.gang.plan.trial import (
     view_after,
     with_counted,
 )
-from extender.gang.plan.validity import present
+from extender.gang.plan.validity import ending_problem, present
 from extender.gang.plan.victim_reasons import Reason, victim_reasons
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
@@ -338,6 +338,8 @@ def _refused_early(gang: Gang, snapshot: Snapshot) -> Refusal | None:
     if gang.missing == 0:
         those = all_of(gang.min_count, "member", "of the quorum has", "of the quorum have")
         return refusal(Code.NOT_NEEDED, f"{those} a node")
+    if why := ending_problem(gang.key.namespace, snapshot):
+        return refusal(Code.CONFLICT, why)
     if not gang.complete:
         elsewhere = [note for note in gang.notes if note.endswith(NO_ASKER)]
         there = members_there(gang) + (" whose scheduler asks" if elsewhere else "")

@@ -63,6 +63,17 @@ def unchanged(plan: Plan, gang: GangKey, before: Snapshot, now: Snapshot) -> boo
     )
 
 
+def ending_problem(namespace: str, snapshot: Snapshot) -> str:
+    """Return why no gang of the namespace can start, "" when one may.
+
+    A binding is created below its pod, and NamespaceLifecycle (k8s.io/apiserver) refuses to create
+    anything in a namespace that is being deleted.
+    """
+    if namespace not in snapshot.ending:
+        return ""
+    return f"namespace {namespace} is being deleted, and no pod of it can be bound any more"
+
+
 def member_problem(
     plan: Plan, gang: Gang, seats: Mapping[str, str], *, binding: bool = False
 ) -> str:

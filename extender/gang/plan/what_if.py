@@ -69,6 +69,7 @@ def with_added(
             **snapshot.namespaces,
             **{each.name: each.labels for each in by_type.get(Namespace, [])},
         },
+        ending=snapshot.ending,
         now=snapshot.now,
         generation=snapshot.generation,
         server_version=snapshot.server_version,

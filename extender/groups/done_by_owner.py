@@ -1,0 +1,89 @@
+"""Members that have succeeded and whose pods were deleted since: their owner's status counts them.
+
+A Job that has completed index 0 does not make it again, and its pod may be gone (a garbage
+collector, a cleanup policy, kubectl). Without this the replacement of a lost index 1 waits for an
+index 0 that never comes (kubernetes#142330, volcano#3296).
+
+Sources: JobStatus.succeeded (batch/v1; completedIndexes lists the same pods), replicaStatuses of
+training jobs (kubeflow.org). A JobSet has its Jobs. An owner that was made anew has another uid,
+and what the one before it did does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from extender.groups.dialect import Declaration
+from extender.groups.owned import jobs_are_read
+from extender.model.objects import GroupObject, Owner, Pod
+from extender.model.owner_kinds import JOB, JOBSET_NAME, TRAINING_JOBS
+from extender.model.snapshot import Snapshot
+
+
+class CleanedUp(Struct, frozen=True):
+    """Members that are done and whose pods are gone."""
+
+    count: int = 0
+    asked: tuple[str, ...] = ()
+    """Names of the objects that tell."""
+
+
+def cleaned_up(
+    said: Declaration, ended: Sequence[Pod], members: Sequence[Pod], snapshot: Snapshot
+) -> CleanedUp:
+    """Return how many members their owners count as done beyond those of ``ended``.
+
+    Asked only where members lack. A JobSet or a training job makes pods of several templates,
+    which may be of several groups: it counts as a whole where it makes as many as the gang has,
+    else the Jobs that made members count.
+    """
+    staying = [pod for pod in members if not pod.deleting]
+    least = said.min_count or 0
+    if not said.counts_ended or said.problems or not staying or len(staying) >= least:
+        return CleanedUp()
+    namespace = staying[0].namespace
+    owners = {pod.owner for pod in staying if pod.owner is not None and pod.owner.uid}
+    sets = {name for pod in staying if (name := pod.labels.get(JOBSET_NAME))}
+    count = 0
+    whole = set()
+    for name in sets:
+        row = snapshot.groups.get(("jobset", namespace, name))
+        if row is not None and _total(row) == least and jobs_are_read(row, snapshot):
+            whole.add(name)
+            known = sum(pod.labels.get(JOBSET_NAME) == name for pod in ended)
+            count += max(0, _done_of_jobset(row, snapshot) - known)
+    for owner in owners:
+        done = _done_of(owner, namespace, least, whole, snapshot)
+        count += max(0, done - sum(pod.owner == owner for pod in ended))
+    return CleanedUp(count, tuple(sorted(sets | {owner.name for owner in owners})))
+
+
+def _done_of(owner: Owner, namespace: str, least: int, whole: set[str], snapshot: Snapshot) -> int:
+    """How many pods of an owner have succeeded, those of JobSets in ``whole`` left out."""
+    source = JOB if owner.kind == "Job" else owner.kind.lower()
+    row = snapshot.groups.get((source, namespace, owner.name))
+    if row is None or row.uid != owner.uid or row.of in whole:
+        return 0
+    if source == JOB:
+        return row.done
+    if source in TRAINING_JOBS and _total(row) == least:
+        return sum(min(part.over, part.jobs) * part.each for part in row.parts)
+    return 0
+
+
+def _done_of_jobset(row: GroupObject, snapshot: Snapshot) -> int:
+    """How many pods of its Jobs have succeeded; with exclusive topology a Job is two parts."""
+    jobs = (
+        snapshot.groups.get((JOB, row.namespace, f"{row.name}-{part.name}-{i}"))
+        for part in row.parts
+        if part.index != "rest"
+        for i in range(part.jobs)
+    )
+    return sum(job.done for job in jobs if job is not None and job.of == row.name)
+
+
+def _total(row: GroupObject) -> int:
+    """How many pods the owner makes, those that are done included."""
+    return sum(part.jobs * part.each for part in row.parts)

@@ -1,0 +1,109 @@
+"""Members that are done and whose pods were deleted: the status of their owner counts them."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from extender.gang.incremental.gangs import Gangs
+from extender.model.gang import Gang
+from extender.model.objects import GangKey, GroupObject, Owner, Pod
+from tests.groups import owners
+from tests.groups.build import core, pod
+from tests.groups.owner_gangs import RESOLVER, state
+from tests.groups.owners import job, jobset, read, replicated
+
+KEY = GangKey("pod-group", "ns", "g")
+JOB = Owner("Job", "j", "o-job-j")
+
+
+def member(i: int, owner: Owner = JOB, *, on: str = "", done: bool = False, of: str = "") -> Pod:
+    labels = {"jobset.sigs.k8s.io/jobset-name": of} if of else {}
+    made = replace(pod(f"m{i}", group="g", owner=owner, labels=labels), node=on)
+    return replace(made, phase="Succeeded", node="n9") if done else made
+
+
+def gang(pods: list[Pod], *groups: GroupObject, least: int = 4) -> Gang:
+    return RESOLVER.resolve(KEY, state(pods, [core(min_count=least, disrupt_all=True), *groups]))
+
+
+def of_job(each: int = 4, **status: object) -> GroupObject:
+    return read("job", job("j", each, of="", **status))
+
+
+def test_the_replacement_of_a_lost_member_waits_for_none_that_is_done() -> None:
+    runs = [member(i, on=f"n{i}") for i in range(2)]
+    one = gang([*runs, member(2)], of_job(succeeded=1, completedIndexes="3"))
+    assert (one.min_count, one.missing, one.complete, one.settles) == (3, 1, True, True)
+    assert any("1 member has succeeded" in note for note in one.notes)
+
+
+def test_one_whose_pod_is_there_still_is_counted_once() -> None:
+    pods = [member(0, on="n0"), member(1, done=True)]
+    assert gang(pods, of_job(succeeded=1)).min_count == 3
+    assert gang(pods, of_job(succeeded=2)).min_count == 2
+
+
+def test_it_stands_in_for_none_that_is_there() -> None:
+    """A Job of a hundred, four at a time, of which fifty are done: four start together."""
+    assert gang([member(i) for i in range(4)], of_job(succeeded=50)).missing == 4
+
+
+def test_what_a_job_of_that_name_did_before_does_not_count() -> None:
+    again = replace(JOB, uid="another")
+    assert not gang([member(i, again) for i in range(3)], of_job(succeeded=1)).complete
+
+
+def test_failed_ones_do_not_count() -> None:
+    one = gang([member(i) for i in range(3)], of_job(failed=1, failedIndexes="3"))
+    assert not one.complete
+
+
+SET = read("jobset", jobset(replicated("w", replicas=2, each=2), name="s"))
+OVER = read("job", job("s-w-0", 2, of="s", succeeded=2, completedIndexes="0,1"))
+HALF = read("job", job("s-w-1", 2, of="s", succeeded=0))
+
+
+def of_set(i: int) -> Pod:
+    return member(i, Owner("Job", "s-w-1", "o-job-s-w-1"), of="s")
+
+
+def test_jobs_of_a_jobset_that_have_ended_count_where_the_gang_is_all_of_it() -> None:
+    assert gang([of_set(0), of_set(1)], SET, OVER, HALF).min_count == 2
+    assert not gang([of_set(0)], SET, OVER, HALF).complete
+
+
+def test_jobs_that_may_be_of_another_group_do_not_count() -> None:
+    """The group is of one of its Jobs, or of some: only the Jobs that made its members tell."""
+    assert gang([of_set(0), of_set(1)], SET, OVER, HALF, least=3).min_count == 3
+    half = read("job", job("s-w-1", 2, of="s", succeeded=1))
+    assert gang([of_set(0)], SET, OVER, half, least=2).min_count == 1
+
+
+def test_jobs_that_a_restart_deletes_do_not_count() -> None:
+    going = job("s-w-0", 2, of="s", succeeded=2)
+    going["metadata"]["deletionTimestamp"] = "2026-10-01T09:00:00Z"
+    assert not gang([of_set(0), of_set(1)], SET, read("job", going), HALF).complete
+
+
+@pytest.mark.parametrize(("least", "complete"), [(4, True), (3, False)])
+def test_a_training_job_counts_where_the_gang_is_all_of_it(least: int, *, complete: bool) -> None:
+    spec = {"pytorchReplicaSpecs": {"Master": {"replicas": 1}, "Worker": {"replicas": 3}}}
+    status = {"replicaStatuses": {"Worker": {"succeeded": 1}}}
+    row = read("pytorchjob", owners.document("pytorchjob", "t", spec, status=status))
+    made_by = Owner("PyTorchJob", "t", "o-pytorchjob-t")
+    one = gang([member(i, made_by) for i in range(least - 1)], row, least=least)
+    assert one.complete == complete
+
+
+def test_a_kept_gang_is_another_one_when_its_job_tells_more() -> None:
+    """The Job is not of the gang's name."""
+    gangs = Gangs(RESOLVER)
+    pods, group = [member(i, on=f"n{i}") for i in range(3)], core(min_count=4)
+    first = state(pods, [group])
+    seen = []
+    for rows in ([], [of_job(succeeded=0)], [of_job(succeeded=1)]):
+        now = state(pods, [group, *rows])
+        gangs.renew(replace(now, members=first.members, group_sources=frozenset({"job"})))
+        seen.append(gangs[KEY].missing)
+    assert seen == [1, 1, 0]
