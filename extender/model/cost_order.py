@@ -34,7 +34,7 @@ LEVELS: Mapping[str, str] = {
     CostLevel.PODS: "pods evicted, whatever their priority",
     CostLevel.GPUS: "extended resources (GPUs and the like) that the evicted pods ask for",
     CostLevel.TOPOLOGY: "1 when the seats leave the topology domain the gang would like to share",
-    CostLevel.GRACE: "pods that take longer than plan.patienceSeconds to end",
+    CostLevel.GRACE: "pods that take longer to end than plan.patienceSeconds or the owner waits",
     CostLevel.WORK: "share of a node times seconds since start or last checkpoint",
     CostLevel.RESERVATIONS: "plans of less urgent gangs that lose their seats",
     CostLevel.WAITS: "terminating pods whose end has to be waited for",
@@ -46,33 +46,41 @@ def _levels(*names: str) -> tuple[CostLevel, ...]:
     return tuple(map(CostLevel, names))
 
 
-TAIL = _levels("topology", "grace", "reservations", "waits", "age")
-"""Always counted; put at the end where an order does not name them."""
+TAIL = _levels("topology", "reservations", "waits", "age", "grace")
+"""Always counted; put at the end where an order does not name them. Grace periods come last: who
+makes a pod chooses one, and an hour would make another of the same priority go instead."""
 
 ORDERS: Mapping[str, tuple[CostLevel, ...]] = {
     # kube-scheduler's own idea first: a high priority is never spared for a lower one.
     # A wish for one topology domain evicts no further pod and breaks no further gang. It
     # comes before the work lost, which hardly ever ties: after it, it would never count.
-    # So does a long grace period, which keeps the gang waiting and says nothing of priority.
-    "default": _levels("pdb-violations", "by-priority", "topology", "grace", "work"),
+    "default": _levels("pdb-violations", "by-priority", "topology", "work"),
     # For clusters where every eviction costs alike, whoever it hits. Of equally many pods
     # those go that the default order takes, so a high priority is spared where that is free.
-    "fewest-pods": _levels("pdb-violations", "pods", "by-priority", "topology", "grace", "work"),
+    "fewest-pods": _levels("pdb-violations", "pods", "by-priority", "topology", "work"),
     # For clusters where a broken training job costs more than many small pods.
-    "fewest-gangs": _levels("pdb-violations", "gangs", "by-priority", "topology", "grace", "work"),
+    "fewest-gangs": _levels("pdb-violations", "gangs", "by-priority", "topology", "work"),
     # For clusters billed by the accelerator.
-    "fewest-gpus": _levels("pdb-violations", "gpus", "by-priority", "topology", "grace", "work"),
+    "fewest-gpus": _levels("pdb-violations", "gpus", "by-priority", "topology", "work"),
     # For long jobs that checkpoint and say so.
     "least-work": _levels("pdb-violations", "work", "by-priority"),
 }
 
 
-def order_of(name: str, own: Mapping[str, tuple[str, ...]]) -> tuple[CostLevel, ...]:
+def order_of(
+    name: str, own: Mapping[str, tuple[str, ...]], *, impatient: bool = False
+) -> tuple[CostLevel, ...]:
     """Return the named order with its tail; KeyError when there is none.
 
+    ``impatient``: of a gang whose owner gives up after a while. A pod that takes longer to end goes
+    for nothing, so that counts right after priorities, where the order does not name the level.
     ValueError when one of ``own`` names an unknown level, which ``problems_of`` says beforehand.
     """
     levels = _levels(*own[name]) if name in own else ORDERS[name]
+    if impatient and CostLevel.GRACE not in levels:
+        last = levels[-1:] == (CostLevel.WORK,)
+        at = len(levels) - last
+        levels = (*levels[:at], CostLevel.GRACE, *levels[at:])
     return (*levels, *(level for level in TAIL if level not in levels))
 
 

@@ -27,11 +27,17 @@ from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState
 from extender.model.objects import GangKey, Owner
 from extender.model.plan import Plan, Refusal
-from extender.model.settings import EvictionSettings, GroupSettings, SeatSettings, Settings
+from extender.model.settings import (
+    EvictionSettings,
+    GroupSettings,
+    PlanSettings,
+    SeatSettings,
+    Settings,
+)
 from extender.server.metrics import Metrics
 from tests.gang.limited import rigged, tried, until_written, warnings
 from tests.gang.rig import FAST, HIGH, LOW, Rig, full_cluster
-from tests.gang.world import evicted, group, node, plan_for, pod, snapshot
+from tests.gang.world import NOW, evicted, group, node, plan_for, pod, snapshot
 
 
 async def until_suspended(rig: Rig, gang: str = "high") -> None:
@@ -209,16 +215,50 @@ def test_a_grace_of_ten_years_is_cut_in_the_eviction_and_costs_no_immunity() -> 
 
 
 def test_of_victims_alike_otherwise_the_one_that_goes_soon_goes() -> None:
-    """A level after priorities: a long grace period shields nobody of lower priority."""
-    slow, quick = pod("a-slow", on="n0", grace=900, started=0.0), pod("quick", on="n1")
+    """The last level: a long grace period shields no pod where anything else differs."""
+    slow, quick = pod("a-slow", on="n0", grace=900), pod("quick", on="n1")
     nodes = [node("n0"), node("n1")]
     high, gang = pod("high", group="high", priority=9), group("high", 1, priority=9)
     assert evicted(plan_for(snapshot(nodes, [slow, quick, high], [gang]), "high")) == {"quick"}
     dearer = replace(quick, priority=3)
     assert evicted(plan_for(snapshot(nodes, [slow, dearer, high], [gang]), "high")) == {"a-slow"}
+    older = replace(quick, started=quick.started - 1)
+    assert evicted(plan_for(snapshot(nodes, [slow, older, high], [gang]), "high")) == {"a-slow"}
     found = plan_for(snapshot(nodes, [slow, quick, high], [gang]), "high")
     assert isinstance(found, Plan)
     assert "grace" in [cost.level for cost in found.costs]
+
+
+@pytest.mark.parametrize("order", ["default", "fewest-pods", "fewest-gangs", "fewest-gpus"])
+def test_a_grace_of_an_hour_makes_no_equal_gang_go_instead(order: str) -> None:
+    """Of two gangs alike the younger goes, whatever time its pods ask for to end."""
+    state = snapshot(
+        [node(f"n{i}") for i in range(4)],
+        [
+            *(pod(f"old-{i}", on=f"n{i}", group="old", started=NOW - 7200) for i in (0, 1)),
+            *(pod(f"new-{i}", on=f"n{i + 2}", group="new", grace=3600) for i in (0, 1)),
+            *(pod(f"high-{i}", group="high", priority=9) for i in (0, 1)),
+        ],
+        [group("old", 2), group("new", 2), group("high", 2, priority=9)],
+    )
+    plan = plan_for(state, "high", Settings(plan=PlanSettings(cost_order=order)))
+    assert evicted(plan) == {"new-0", "new-1"}
+
+
+def test_a_tiny_member_of_higher_priority_makes_no_equal_gang_go_instead() -> None:
+    """A gang counts at the least priority at which a member may go."""
+    state = snapshot(
+        [node(f"n{i}") for i in range(4)],
+        [
+            *(pod(f"old-{i}", on=f"n{i}", group="old", started=NOW - 7200) for i in (0, 1)),
+            pod("old-2", cpu=0.01, on="n0", group="old", started=NOW - 7200),
+            *(pod(f"new-{i}", on=f"n{i + 2}", group="new") for i in (0, 1)),
+            pod("new-2", cpu=0.01, on="n2", group="new", priority=1),
+            *(pod(f"high-{i}", group="high", priority=9) for i in (0, 1)),
+        ],
+        [group("old", 3), group("new", 3), group("high", 2, priority=9)],
+    )
+    assert evicted(plan_for(state, "high")) == {"new-0", "new-1", "new-2"}
 
 
 def test_names_that_a_tenant_makes_up_do_not_fill_the_memory(

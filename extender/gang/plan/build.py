@@ -137,7 +137,8 @@ class Build:
         self._asked: dict[tuple[Vector, ...], Offers | CompiledOffers] = {}
         self._offers = self._offers_to(self._requests)
         plan = settings.plan
-        order = order_of(plan.cost_order, plan.cost_orders)
+        impatient = gang.patience is not None
+        order = order_of(plan.cost_order, plan.cost_orders, impatient=impatient)
         self._order = tuple(each for each in order if self._wish or each is not CostLevel.TOPOLOGY)
         # What is sure with everybody gone is not where some stay for their grace periods.
         self._patience = gang.patience if plan.slow_victims == "stay" else None
