@@ -11,7 +11,7 @@ from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.ways_out import BOOKING
 from extender.groups.resolver import Resolver
 from extender.model.fairness import FairnessSettings
-from extender.model.objects import Node
+from extender.model.objects import DisruptionBudget, LabelSelector, Node, Pod, Requirement
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
@@ -44,10 +44,9 @@ def urgent_and_large(size: int = 6, nodes: list[Node] | None = None) -> Snapshot
 
 def test_each_way_is_one_that_works() -> None:
     refusal = refused(urgent_and_large(), "large")
-    room, quorum, priority = refusal.ways
+    room, quorum = refusal.ways  # and no priority: six members, and four nodes
     assert "4 more of large-0 and 5 like it (3 CPU)" in room.text
     assert quorum.min_count == 2
-    assert (priority.priority, priority.min_count) == (51, None)
     # As much room as is named, and not one seat less.
     more = [*NODES, *(node(f"new{i}") for i in range(4))]
     assert isinstance(plan_for(urgent_and_large(nodes=more), "large"), Plan)
@@ -105,28 +104,45 @@ def test_what_is_no_way_is_not_named() -> None:
     assert refused(state, "late").ways == ()
 
 
+def priority_named(size: int, pods: list[Pod]) -> int | None:
+    """The priority that the refusal of a gang of this size names, which waits beside the pods."""
+    state = snapshot(NODES, [*pods, *waiting("large", size, priority=40)], [group("large", size)])
+    return next((w.priority for w in refused(state, "large").ways if w.priority is not None), None)
+
+
 def test_no_priority_is_named_that_nobody_can_have() -> None:
     """The API server refuses PriorityClasses above a billion; those are the system's own."""
-    system = [pod("firm", priority=2_000_000_000, on="n0")]
-    most = [pod("most", priority=1_000_000_000, on="n1")]
-    below = [pod("below", priority=999_999_999, on="n2")]
-    state = snapshot(
-        NODES, [*system, *most, *below, *waiting("large", 4, priority=40)], [group("large", 4)]
-    )
-    named = [way.priority for way in refused(state, "large").ways if way.priority is not None]
-    assert named == [1_000_000_000]
+    pods = [
+        pod("firm", priority=2_000_000_000, on="n0"),
+        pod("most", priority=1_000_000_000, on="n1"),
+        pod("below", priority=999_999_999, on="n2"),
+    ]
+    assert priority_named(2, pods) == 1_000_000_000
+    assert priority_named(3, pods) is None
+    assert priority_named(4, pods) is None
 
 
-def test_each_of_several_priorities_says_when_it_is_the_one() -> None:
-    """The same words for each would leave the reader to guess which to ask for."""
-    firm = [pod(f"firm-{i}", priority=50 * (i + 1), on=f"n{i}") for i in range(3)]
-    state = snapshot(NODES, [*firm, *waiting("large", 4, priority=40)], [group("large", 4)])
-    named = [way for way in refused(state, "large").ways if way.priority is not None]
-    assert [way.priority for way in named] == [51, 101, 151]
-    told = [way.text.split(": ", 1)[1] for way in named]
-    assert "which may be enough" in told[0]
-    assert "if those up to 50 are not enough" in told[1]
-    assert "if those up to 100 are not enough" in told[2]
+def test_the_lowest_priority_that_is_enough_is_named() -> None:
+    firm = [pod(f"firm-{i}", priority=50 * (i + 1), on=f"n{i}") for i in range(4)]
+    assert [priority_named(size, firm) for size in (1, 2, 3, 4, 5)] == [51, 101, 151, 201, None]
+
+
+def test_a_priority_is_named_only_where_budgets_and_rules_leave_a_plan() -> None:
+    """With everybody gone there is room, and no pod of the budget may go."""
+    app = {"app": "firm"}
+    selector = LabelSelector((Requirement("app", "In", ("firm",)),))
+    firm = [pod(f"firm-{i}", priority=50, on=f"n{i}", labels=app) for i in range(4)]
+    for allowed, named in ((0, None), (1, 51)):
+        state = snapshot(
+            NODES,
+            [*firm, *waiting("large", 1, priority=40)],
+            [group("large", 1)],
+            budgets=[DisruptionBudget("b", "default", "b", selector, allowed)],
+        )
+        ways = refused(state, "large").ways
+        assert [way.priority for way in ways if way.priority is not None] == [
+            *([named] if named else [])
+        ]
 
 
 def test_amounts_are_told_as_people_write_them() -> None:
@@ -168,3 +184,26 @@ def test_where_nobody_goes_nobody_is_spared() -> None:
     plan = plan_for(snapshot(NODES, waiting("high", 4), [group("high")]), "high")
     assert isinstance(plan, Plan)
     assert spared(plan) == ""
+
+
+def test_a_quick_question_tries_only_where_room_alone_decides() -> None:
+    """Verbs wait meanwhile: with budgets each try is a search of its own."""
+    firm = [pod(f"firm-{i}", priority=50 * (i + 1), on=f"n{i}") for i in range(4)]
+    budget = DisruptionBudget("b", "default", "b", LabelSelector(()), 9)
+    resolver = Resolver(Settings().groups)
+    told = []
+    for budgets in ([], [budget]):
+        state = snapshot(
+            NODES,
+            [*firm, *waiting("large", 3, priority=40)],
+            [group("large", 3)],
+            budgets=budgets,
+        )
+        asked = resolver.resolve(gang_key("large"), state)
+        for quick in (False, True):
+            question = GangQuestion(asked, state, quick=quick)
+            answer = Planner(Settings(), resolver).plan(question)
+            assert isinstance(answer, Refusal)
+            told.append([way.priority for way in answer.ways])
+    # Of two priorities the lowest is not enough, and the highest is.
+    assert told == [[None, 151], [None, 201], [None, 151], []]

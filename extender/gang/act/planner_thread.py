@@ -113,7 +113,7 @@ class PlannerThread:
         def work() -> Plan | Refusal:
             thread.append(threading.get_ident())
             try:
-                question = GangQuestion(gang, snapshot, holds, masks, offered)
+                question = GangQuestion(gang, snapshot, holds, masks, offered, quick=True)
                 return planner.plan(question, deadline=deadline, cancel=cancel)
             finally:
                 thread[0] = 0

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
+
 from extender.fit.namespaces import namespaces_of
+from extender.gang.incremental.preemptability import outranking
 from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.built import Built
+from extender.gang.plan.changes import Changes
 from extender.gang.plan.cheaper import easiest_to_spare
 from extender.gang.plan.no_node import no_node
 from extender.gang.plan.no_node import told as told_of_nodes
@@ -125,28 +129,33 @@ def _slow(gang: Gang, slow: Sequence[Pod]) -> str:
     )
 
 
-def explain_refusal(
-    gang: Gang,
-    built: Built,
-    answer: Infeasible,
-    stayers: Sequence[tuple[Pod, str]],
-    kept: Sequence[Hold],
-    snapshot: Snapshot,
-    *,
-    struck: bool,
-    quorum: int,
-    booking: bool,
-) -> Refusal:
-    """Return why the gang cannot run now, naming ``stayers`` that stand in the way, and why.
+class Refused(Struct, frozen=True):
+    """A question without an answer, and what stands in the way."""
 
-    ``kept``: seats of others that it may not take over. ``quorum``, ``booking``: as ways_out
-    has them.
+    built: Built
+    answer: Infeasible
+    stayers: Sequence[tuple[Pod, str]]
+    """Pods that may not be evicted, and why."""
+    kept: Sequence[Hold]
+    """Seats of others that the gang may not take over."""
+    struck: bool
+    """Nodes were taken out of the question, so its shortage is no measure."""
+
+
+def explain_refusal(
+    gang: Gang, refused: Refused, snapshot: Snapshot, changes: Changes, *, booking: bool
+) -> Refusal:
+    """Return why the gang cannot run now, naming what stands in the way, and what would help.
+
+    ``changes``: those that were tried. ``booking``: whether starts are booked (fairness.booking).
     """
+    built, answer, stayers = refused.built, refused.answer, refused.stayers
+    struck = refused.struck
     nowhere = [
-        (built.problem.classes[cls].name, why)
+        (built.problem.classes[cls].name, found)
         for cls, _ in answer.short[:MOST_CLASSES]
         if not any(built.problem.classes[cls].allowed)
-        and (why := no_node(built.classes[cls][0], snapshot.nodes)) is not None
+        and (found := no_node(built.classes[cls][0], snapshot.nodes)) is not None
     ]
     # A cause that somebody can do something about goes first: what is long is cut.
     reasons = "; ".join(
@@ -181,18 +190,19 @@ def explain_refusal(
         code=Code.INFEASIBLE,
         message=texts.cut(message, MOST_LINE),
         details=tuple(
-            texts.cut(line, MOST_LINE) for line in (*gang.notes, *stays, *_keep_room(kept))
+            texts.cut(line, MOST_LINE) for line in (*gang.notes, *stays, *_keep_room(refused.kept))
         ),
         generation=snapshot.generation,
-        ways=ways_out(
+        ways=()
+        if struck or not answer.proved
+        else ways_out(
             gang,
             built,
             answer,
-            [why for _, why in stayers],
-            struck=struck,
-            quorum=quorum,
-            booking=booking,
-            missing=sorted({name for _, why in nowhere for name in why.missing}),
+            changes,
+            missing=sorted({name for _, each in nowhere for name in each.missing}),
+            behind_equals=not booking
+            and gang.preemptor_priority in (outranking(why) for _, why in stayers),
         ),
     )
 

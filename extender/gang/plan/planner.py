@@ -30,8 +30,9 @@ from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.build import Build
 from extender.gang.plan.built import Built
+from extender.gang.plan.changes import NONE, Changes, TriedChanges
 from extender.gang.plan.devices import claims_devices, told_of_devices, unconfirmed
-from extender.gang.plan.explain import MOST_LINE, explain_plan, explain_refusal
+from extender.gang.plan.explain import MOST_LINE, Refused, explain_plan, explain_refusal
 from extender.gang.plan.followers import with_followers
 from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.question import GangQuestion, Masks
@@ -63,8 +64,6 @@ Text = TypeVar("Text")
 UNTOLD = "the reasons cannot be told; please report this"
 MAX_STRIKES = 16
 """How many times step 5 may strike out seats before the planner gives up."""
-OF_A_HINT = Limits(branch_nodes=1_000)
-"""Any answer will do where only a hint depends on it."""
 
 
 class Planner:
@@ -177,14 +176,17 @@ class Planner:
             if isinstance(answer, Solution) and not draft.parts.kept_by(answer):
                 built, answer = self._shared_out(draft, answer, stop)
             if isinstance(answer, Infeasible):
-                quorum = 0 if strikes else self._smaller(draft, question, view, answer, stop)
+                stayers = draft.stayers()
+                changes = NONE
+                if not strikes:
+                    tries = TriedChanges(
+                        question, view, self._planning, others, struck, self._settings, stop
+                    )
+                    changes = tries.of(draft, built, answer, [why for _, why in stayers])
                 return _refused(
                     question,
-                    draft,
-                    built,
-                    answer,
-                    struck=strikes > 0,
-                    quorum=quorum,
+                    Refused(built, answer, stayers, draft.kept, struck=strikes > 0),
+                    changes,
                     booking=self._settings.fairness.booking,
                 )
             trial = tried(view, snapshot, others, built, answer, stop)
@@ -202,37 +204,6 @@ class Planner:
             if not needed:
                 _strike(struck, trial)
         raise AssertionError("every try ends with an answer or is counted")
-
-    def _smaller(
-        self,
-        draft: Build,
-        question: GangQuestion,
-        view: ClusterView,
-        answer: Infeasible,
-        stop: Stop,
-    ) -> int:
-        """Return the quorum that as many members make as found a seat, if that has a plan; or 0."""
-        gang = question.gang
-        less = sum(members for _, members in answer.short)
-        fits = gang.min_count - less
-        if not answer.proved or not gang.preempts or gang.parts or not less or stop.over():
-            return 0
-        if fits <= len(gang.seated):
-            return 0
-        if draft.room_alone:
-            return fits  # the seats that were found are the plan
-        try:
-            built = draft.full(strict=True)
-            need = built.problem.need - less
-            built = replace(built, problem=replace(built.problem, need=need))
-            deadline = stop.deadline or None
-            fewer = solve(built.problem, OF_A_HINT, deadline=deadline, cancel=stop.cancel)
-            if isinstance(fewer, Infeasible):
-                return 0
-            trial = tried(view, question.snapshot, _seats_of_others(question), built, fewer, stop)
-        except OutOfTime:
-            return 0
-        return 0 if trial.failed else fits
 
     def _answered(self, draft: Build, stop: Stop) -> tuple[Built, Solution | Infeasible]:
         """Search. Where enough room is not sure, a "no" is seen at once with everybody gone."""
@@ -372,28 +343,10 @@ def _strike(struck: dict[str, frozenset[str]], trial: Trial) -> None:
 
 
 def _refused(
-    question: GangQuestion,
-    draft: Build,
-    built: Built,
-    answer: Infeasible,
-    *,
-    struck: bool,
-    quorum: int,
-    booking: bool,
+    question: GangQuestion, refused: Refused, changes: Changes, *, booking: bool
 ) -> Refusal:
-    gang, stayers = question.gang, draft.stayers()
-    no = partial(
-        explain_refusal,
-        gang,
-        built,
-        answer,
-        stayers,
-        draft.kept,
-        question.snapshot,
-        struck=struck,
-        quorum=quorum,
-        booking=booking,
-    )
+    gang = question.gang
+    no = partial(explain_refusal, gang, refused, question.snapshot, changes, booking=booking)
     return _told(no, Refusal(gang.key, Code.INFEASIBLE, UNTOLD))
 
 

@@ -27,3 +27,6 @@ class GangQuestion(Struct, frozen=True):
     """Every node that kube-scheduler accepts for a member now: a node where the pod fits by our
     own rules and that is not among them is not used for its class (volumes, devices, or a pod
     bound a moment ago stand against it)."""
+    quick: bool = False
+    """Others wait meanwhile: beside the question only such changes are tried as cost no more than
+    it does (extender.gang.plan.changes)."""

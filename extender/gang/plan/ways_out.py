@@ -5,19 +5,17 @@ Names no other pods: a member's owner may read this.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from extender.gang.incremental.preemptability import outranking
 from extender.gang.plan.built import Built
+from extender.gang.plan.changes import Changes
 from extender.groups.patience import PATIENCE
 from extender.model.gang import Gang
-from extender.model.owners import HIGHEST_USER
 from extender.model.plan import Way
 from extender.model.texts import cut, some
 from extender.search.problem import Infeasible
 
 MOST_CLASSES = 4
-MOST_TIERS = 3
 MOST_TEXT = 512
 BOOKING = (
     "fairness.booking: true (off now): room that pods of the same priority leave is then kept for "
@@ -29,22 +27,17 @@ def ways_out(
     gang: Gang,
     built: Built,
     answer: Infeasible,
-    stays: Sequence[str],
+    changes: Changes,
     *,
-    struck: bool,
-    quorum: int = 0,
-    booking: bool = True,
     missing: Sequence[str] = (),
+    behind_equals: bool = False,
 ) -> tuple[Way, ...]:
-    """Return what would change the refusal, each by itself.
+    """Return what would change a refusal that is proved, each by itself.
 
-    ``stays``: why pods on nodes that the members may use stay, as Build.stayers tells it.
-    ``struck``: nodes were taken out of the question, so its shortage is no measure. ``quorum``: a
-    smaller minCount that was tried and has a plan; 0: none. ``booking``: whether starts are booked
-    (fairness.booking). ``missing``: resources that no node offers.
+    ``changes``: those that were tried. ``missing``: resources that no node offers.
+    ``behind_equals``: pods of the gang's own priority stay, and starts are not booked
+    (fairness.booking).
     """
-    if struck or not answer.proved:
-        return ()
     short = some(
         [f"{members} more of {built.problem.classes[cls].name}" for cls, members in answer.short],
         MOST_CLASSES,
@@ -55,42 +48,30 @@ def ways_out(
         text = f"nodes that {offer}accept {short} by labels, taints and size"
         return (_way(text),) if short else ()
     if not gang.preempts:
-        return (_way("free room, or a PriorityClass whose preemptionPolicy is not Never"),)
+        policy = ", or a PriorityClass whose preemptionPolicy is not Never"
+        return (_way("free room" + (policy if changes.preempts else "")),)
     found = []
-    problem = built.problem
-    # Room is what lacks only where no rule caps the members of a domain.
-    if short and not problem.caps and not problem.spreads:
+    if changes.room:
         place = f", all in one {gang.topology_key}" if gang.topology_key else ""
         found.append(_way(f"free room for {short}{place}"))
-    if quorum:
-        found.append(_way(f"a quorum (minCount) of {quorum} or less", min_count=quorum))
-    if built.slow:
+    if changes.quorum:
+        text = f"a quorum (minCount) of {changes.quorum} or less"
+        found.append(_way(text, min_count=changes.quorum))
+    if changes.patience:
         found.append(
             _way(
-                f"an owner that waits {max(pod.grace for pod in built.slow)} s or longer for its "
+                f"an owner that waits {changes.patience} s or longer for its "
                 f"pods to get a node, not {gang.patience:g} s (groups.patienceSeconds, or "
                 f"annotation {PATIENCE}), or shorter grace periods"
             )
         )
-    found += _priorities(stays)
-    if short and not booking and gang.preemptor_priority in map(outranking, stays):
+    least = changes.outranks
+    if least is not None:
+        text = f"a priority above {least}: enough pods that stay could then be evicted"
+        found.append(_way(text, priority=least + 1))
+    if short and behind_equals:
         found.append(_way(BOOKING))
     return tuple(found)
-
-
-def _priorities(stays: Iterable[str]) -> list[Way]:
-    # Above HIGHEST_USER only the system's own classes are, and the API server refuses others.
-    found = {least for why in stays if (least := outranking(why)) is not None}
-    tiers = sorted(least for least in found if least < HIGHEST_USER)
-    ways = []
-    for below, least in zip([None, *tiers], tiers[:MOST_TIERS], strict=False):
-        # Each takes in the ones before: the lowest that is enough is the one to ask for.
-        enough = (
-            "which may be enough" if below is None else f"if those up to {below} are not enough"
-        )
-        text = f"a priority above {least}: pods that stay up to that priority could go, {enough}"
-        ways.append(_way(text, priority=least + 1))
-    return ways
 
 
 def _way(text: str, priority: int | None = None, min_count: int | None = None) -> Way:

@@ -20,8 +20,8 @@ TRY = "`what-if -f FILE` tries a change without making it"
 
 NEXT_BY_CODE = {
     "infeasible": (
-        "make room (more nodes, or work of lower priority that may be evicted), ask for less, or "
-        f"give it a higher PriorityClass; {TRY}"
+        "`what-if GANG` says what would change it: more room, a smaller quorum and a higher "
+        f"priority are tried; {TRY}"
     ),
     "conflict": "repair what is named above; until then nobody is evicted for it, and its pods may "
     "still be victims",

@@ -1,0 +1,189 @@
+"""Changes for which a gang that is refused would have a plan: each tried by itself. Pure.
+
+What is tried is asked as the planner asks: the search, and its answer on the predicates. Of a quick
+question it is tried only where room alone decides, two priorities at most: at 8,000 nodes with
+budgets all of it takes half a second, and verbs wait.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from extender.fit.view import ClusterView
+from extender.gang.incremental.planning_cache import PlanningCache
+from extender.gang.incremental.preemptability import outranking
+from extender.gang.plan.build import Build
+from extender.gang.plan.built import Built
+from extender.gang.plan.question import GangQuestion, Masks
+from extender.gang.plan.trial import tried
+from extender.model.gang import Gang
+from extender.model.owners import HIGHEST_USER
+from extender.model.plan import Hold
+from extender.model.settings import Settings
+from extender.search.problem import Infeasible, Limits, Problem, Solution
+from extender.search.problem.stop import OutOfTime, Stop
+from extender.search.solver import solve
+
+FEW = Limits(branch_nodes=1_000)
+"""Any answer will do where only a hint depends on it."""
+
+
+class Changes(Struct, frozen=True):
+    """What was tried and has a plan."""
+
+    room: bool = False
+    """Free room for the members that found no seat."""
+    quorum: int = 0
+    """A smaller minCount; 0: none."""
+    patience: int = 0
+    """Seconds that the owner waits for its pods to get a node; 0: none."""
+    preempts: bool = False
+    """A preemptionPolicy that is not Never."""
+    outranks: int | None = None
+    """A priority above this one."""
+
+
+NONE = Changes()
+
+
+class TriedChanges:
+    """Tries changes of one question that was refused; ``others``: untaken seats of others."""
+
+    def __init__(
+        self,
+        question: GangQuestion,
+        view: ClusterView,
+        planning: PlanningCache,
+        others: Sequence[Hold],
+        masks: Masks,
+        settings: Settings,
+        stop: Stop,
+    ) -> None:
+        self._question = question
+        self._gang = question.gang
+        self._view = view
+        self._planning = planning
+        self._others = others
+        self._masks = masks
+        self._settings = settings
+        self._stop = stop
+
+    def of(self, draft: Build, built: Built, answer: Infeasible, whys: Iterable[str]) -> Changes:
+        """Return the changes that help. ``whys``: why pods stay (Build.stayers).
+
+        The planner's cache then faces another priority.
+        """
+        if not answer.proved or not built.usable:
+            return NONE
+        if self._question.quick and not draft.room_alone:
+            return NONE
+        gang = self._gang
+        try:
+            if not gang.preempts:
+                return Changes(preempts=self._has_plan(replace(gang, preempts=True)))
+            room, quorum = self._with_fewer(draft, answer)
+            longest = max((pod.grace for pod in built.slow), default=0)
+            waits = bool(longest) and self._has_plan(replace(gang, patience=float(longest)))
+            return Changes(
+                room=room,
+                quorum=quorum,
+                patience=longest if waits else 0,
+                outranks=self._outranks(whys),
+            )
+        except OutOfTime:
+            return NONE
+
+    def _with_fewer(self, draft: Build, answer: Infeasible) -> tuple[bool, int]:
+        """Whether the others have seats once the members that found none have room elsewhere, and
+        the quorum that they make."""
+        gang, short = self._gang, dict(answer.short)
+        less = sum(short.values())
+        fits = gang.min_count - less
+        quorum = 0 if gang.parts or fits <= len(gang.seated) else fits
+        # Room is what lacks only where no rule caps the members of a domain.
+        if not less or self._stop.over():
+            return False, 0
+        if draft.room_alone:
+            return True, quorum  # the seats that were found are the plan
+        built = draft.full(strict=True)
+        problem = built.problem
+        if less == problem.need:
+            return not (problem.caps or problem.spreads), 0
+        fewer = replace(problem, need=problem.need - less)
+        quorum = quorum if quorum and self._solved(built, fewer) else 0
+        if problem.caps or problem.spreads:
+            return False, quorum
+        if len(problem.classes) == 1 and not gang.parts and quorum:
+            return True, quorum
+        return self._solved(built, _without(fewer, short)), quorum
+
+    def _outranks(self, whys: Iterable[str]) -> int | None:
+        """Return the lowest priority of pods that stay for theirs above which there is a plan; of a
+        quick question the highest where the lowest does not do."""
+        # Above HIGHEST_USER only the system's own classes are, and the API server refuses others.
+        known = {least for why in whys if (least := outranking(why)) is not None}
+        tiers = sorted(least for least in known if least < HIGHEST_USER)
+        if not tiers or not self._helps(tiers[-1]):
+            return None
+        if self._question.quick:
+            return tiers[0 if self._helps(tiers[0]) else -1]
+        return tiers[bisect_left(tiers[:-1], x=True, key=self._helps)]
+
+    def _helps(self, above: int) -> bool:
+        return self._has_plan(replace(self._gang, preemptor_priority=above + 1))
+
+    def _has_plan(self, gang: Gang) -> bool:
+        if self._stop.over():
+            return False
+        self._planning.face(gang.preemptor_priority)
+        draft = Build(
+            gang,
+            self._question.snapshot,
+            self._view,
+            self._planning,
+            self._others,
+            self._settings,
+            self._masks,
+            self._stop,
+        )
+        # Where it is cut, room enough is sure.
+        if draft.cut is None and isinstance(self._asked(draft.emptied().problem), Infeasible):
+            return False
+        if draft.room_alone:
+            return True
+        built = draft.full(strict=True)
+        answer = self._asked(built.problem)
+        if isinstance(answer, Solution) and not draft.parts.kept_by(answer):
+            return False
+        return self._holds(built, answer)
+
+    def _solved(self, built: Built, problem: Problem) -> bool:
+        """Whether the problem has an answer that passes every rule."""
+        return self._holds(replace(built, problem=problem), self._asked(problem))
+
+    def _holds(self, asked: Built, answer: Solution | Infeasible) -> bool:
+        if isinstance(answer, Infeasible):
+            return False
+        snapshot = self._question.snapshot
+        return not tried(self._view, snapshot, self._others, asked, answer, self._stop).failed
+
+    def _asked(self, problem: Problem) -> Solution | Infeasible:
+        stop = self._stop
+        return solve(problem, FEW, deadline=stop.deadline or None, cancel=stop.cancel)
+
+
+def _without(problem: Problem, short: dict[int, int]) -> Problem:
+    """Return the problem without the members that found no seat, by class."""
+    classes = [
+        replace(
+            cls,
+            count=cls.count - short.get(at, 0),
+            least=max(0, cls.least - short.get(at, 0)),
+        )
+        for at, cls in enumerate(problem.classes)
+    ]
+    return replace(problem, classes=tuple(classes))
