@@ -60,7 +60,9 @@ def owner_size(
     by_jobs = source == "jobset" and jobs_are_read(owner, snapshot)
     by_part, later = _awaited(owner, here, parts_of, snapshot if by_jobs else None)
     awaited = sum(by_part.values())
-    parts = gang_parts(by_part, members, lambda pod: {of for of, _ in parts_of(pod)})
+    ended = snapshot.ended.get(key, ())
+    everybody = (*members, *ended)
+    parts = gang_parts(by_part, everybody, lambda pod: {of for of, _ in parts_of(pod)})
     if not awaited and not later:
         return _unwanted(f"{what} wants no pods: its Jobs have ended, or are of size 0")
     notes: list[str] = []
@@ -79,10 +81,13 @@ def owner_size(
     if coming:
         those = counted(coming, "more pod", f"of {what} is", f"of {what} are")
         notes.append(f"{those} made once others run")
+    # A part of which no pod has a node, nor was done, has not run: no head, no RayCluster.
+    over = {pod.uid for pod in ended} | {pod.uid for pod in here if pod.node}
+    began = all(part.uids & over for part in parts)
     return Declaration(
         min_count=max(1, awaited),
         parts=parts,
-        whole_from=max(1, min(awaited, total)),
+        whole_from=max(1, min(awaited, total)) if began else None,
         coming=coming,
         followers=tuple(
             islice((pod for part, n in later for pod in foreseen(part, n, key)), MOST_FOLLOWERS)

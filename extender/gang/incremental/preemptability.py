@@ -25,7 +25,12 @@ from extender.fit.selector_index import SelectorIndex
 from extender.gang.incremental.aside import REPORT, Aside
 from extender.gang.incremental.gangs import Gangs
 from extender.gang.incremental.protection import Protections, Shield, oldest_start
-from extender.gang.incremental.victims import ElasticCandidate, VictimUnit, leaves_in_time
+from extender.gang.incremental.victims import (
+    ElasticCandidate,
+    VictimUnit,
+    elastic_of,
+    leaves_in_time,
+)
 from extender.groups.yunikorn import is_placeholder
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -66,7 +71,7 @@ class GangPreemptability(Struct, frozen=True):
     """Uids of the pods in ``whole``."""
     tiers: tuple[int, ...] = ()
     """Where pods of a gang that goes whole go at different priorities: these, ascending."""
-    elastic: ElasticCandidate | None = None
+    elastic: tuple[ElasticCandidate, ...] = ()
 
 
 class Leave(NamedTuple):
@@ -289,11 +294,7 @@ class Preemptability:
             return GangPreemptability(victim, number, now, inf)
         bound, floor = victim.bound, victim.victim_priority
         if not victim.goes_whole:
-            surplus = victim.surplus
-            # A gang below its quorum is broken already: taking more of it breaks nothing,
-            # and its members lose nothing together.
-            elastic = ElasticCandidate(victim.key, surplus, floor) if surplus >= 0 else None
-            return GangPreemptability(victim, number, now, inf, floor, elastic=elastic)
+            return GangPreemptability(victim, number, now, inf, floor, elastic=elastic_of(victim))
         started = oldest_start(victim)
         shields = [(pod, self._shields(pod, started, gang=victim)) for pod in bound]
         shield, shielded = None, ""

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from extender.model.gang import Gang
 from extender.model.objects import GangKey, Node, Pod, Requests
 from extender.model.settings import EvictionSettings, PlanSettings, SeatSettings
 
@@ -34,11 +35,33 @@ class VictimUnit(Struct, frozen=True, weakref=True):
 
 
 class ElasticCandidate(Struct, frozen=True):
-    """A gang evicted pod by pod: its pods are candidates of their own."""
+    """A gang, or a part of one, evicted pod by pod: its pods are candidates of their own."""
 
     gang: GangKey
     surplus: int
     priority: int
+    uids: frozenset[str] | None = None
+    """Of a part: its members. None: all of the gang's pods."""
+
+
+def elastic_of(gang: Gang) -> tuple[ElasticCandidate, ...]:
+    """Return what of a gang that does not go whole loses pods one by one, and how many for nothing.
+
+    Each part has a surplus of its own where the quorum is the sum of what the parts need: of a head
+    and five workers of three two workers may go. Else any member may be one too many. A gang below
+    its quorum is broken already: taking more of it breaks nothing, and its members lose nothing
+    together.
+    """
+    surplus, floor = gang.surplus, gang.victim_priority
+    if surplus < 0:
+        return ()
+    if not gang.parts or gang.min_count > sum(part.least for part in gang.parts):
+        return (ElasticCandidate(gang.key, surplus, floor),)
+    bound = {pod.uid for pod in gang.seated}
+    return tuple(
+        ElasticCandidate(gang.key, len(part.uids & bound) - part.least, floor, part.uids)
+        for part in gang.parts
+    )
 
 
 def leaves_in_time(pod: Pod, now: float, plan: PlanSettings, seats: SeatSettings) -> bool:

@@ -393,13 +393,18 @@ class Build:
         """Everything that may make room, and what each is: victims, pods that terminate already,
         seats of less urgent gangs."""
         candidates = [candidate for candidate, _ in gathered.candidates]
-        elastic = {entry.gang: i for i, entry in enumerate(gathered.elastic)}
+        elastic: dict[GangKey, list[tuple[int, frozenset[str] | None]]] = {}
+        for i, entry in enumerate(gathered.elastic):
+            elastic.setdefault(entry.gang, []).append((i, entry.uids))
         units: list[Unit] = []
         subjects: list[VictimUnit | Pod | GangKey] = [*candidates]
         vectors = costs.candidates(candidates, sums)
         for (candidate, releases), cost in zip(gathered.candidates, vectors, strict=True):
             uid, key = candidate.uid, candidate.gang
-            gang = -1 if key is None or candidate.whole else elastic.get(key, -1)
+            gang = -1
+            if key is not None and not candidate.whole:
+                of = elastic.get(key, ())
+                gang = next((i for i, uids in of if uids is None or uid in uids), -1)
             units.append(Unit(uid, releases, cost, len(candidate.pods), gang, uses.get(uid, ())))
         for pod, releases in gathered.leaving:
             units.append(Unit(uid=pod.uid, releases=releases, cost=costs.one(CostLevel.WAITS)))

@@ -22,7 +22,7 @@ class Units(Struct, frozen=True):
     leaving: tuple[tuple[Pod, Releases], ...] = ()
     """Pods that terminate in time anyway."""
     elastic: tuple[ElasticCandidate, ...] = ()
-    """Gangs of which candidates are single pods."""
+    """Gangs, or their parts, of which candidates are single pods."""
 
 
 def units_of(
@@ -58,11 +58,11 @@ def units_of(
         everybody = preemptability.by_number[number].whole
         assert everybody is not None
         candidates.append((everybody, releases))
-    found = [preemptability.of_gang(key, now).elastic for key in sorted(keys)]
+    elastic = (each for key in sorted(keys) for each in preemptability.of_gang(key, now).elastic)
     return Units(
         tuple(sorted(candidates, key=_uid)),
         tuple(sorted(leaving, key=_uid)),
-        tuple(elastic for elastic in found if elastic is not None),
+        tuple(elastic),
     )
 
 
