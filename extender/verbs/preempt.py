@@ -18,6 +18,7 @@ from extender.gang.act.book import Flight
 from extender.gang.incremental.protection import Protections
 from extender.gang.plan.candidates import Candidates
 from extender.gang.plan.lists import samples
+from extender.gang.plan.nominated import victims_leave
 from extender.gang.plan.single import single_gang
 from extender.gang.tell.decisions import Verb
 from extender.model.gang import Gang
@@ -113,11 +114,10 @@ class Preempt:
         kube-scheduler clears it where it finds no candidate itself, and keeps it where we allow
         none (docs/nominations.md). One that a life before has written is known by nothing else,
         and keeps room from the less urgent. Not another one: we may have searched for long, and
-        kube-scheduler has asked again. Nor does it ask while its victims are on their way
-        (PodEligibleToPreemptOthers), so whoever asks then is somebody else.
+        kube-scheduler has asked again. Nor does it ask while its victims are on their way, so
+        whoever asks then is somebody else.
         """
-        there = self._context.cluster.snapshot().bound.get(node, ())
-        if not any(each.deleting and each.priority < pod.priority for each in there):
+        if not victims_leave(pod, node, self._context.cluster.snapshot()):
             self._context.notices.nominations.clear([pod], node)
 
     def _beyond_quorum(self, pod: Pod) -> bool:

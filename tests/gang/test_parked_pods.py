@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import pytest
 
+from extender.model.decode import decode_pod
+from extender.model.errors import UnknownPod
 from extender.sandbox.faults import Fault
-from tests.gang.rig import Rig, full_cluster, held_back, let_go
+from extender.wire.preempt_json import NodeVictims, PreemptArgs
+from tests.gang.rig import HIGH, Rig, full_cluster, held_back, let_go
 
 
 def nominations(rig: Rig, name: str) -> Fault:
@@ -85,3 +88,69 @@ async def test_a_pod_is_tried_again_when_no_end_is_told(
     monkeypatch.setattr("extender.gang.act.held_back.PARKED_SECONDS", 0.0)
     await until_woken(rig, written, "urgent")
     assert not held.pods()
+
+
+async def test_a_pod_that_kube_scheduler_nominated_before(rig: Rig) -> None:
+    """Its own nomination ends: kube-scheduler keeps it where an extender allows no node."""
+    node, other = await seated(rig)
+    await rig.pod("urgent", cls="top")
+    await rig.preempt("urgent", **{node: ["high-0"]})
+    path = "/api/v1/namespaces/default/pods/urgent/status"
+    await rig.client.patch(path, {"status": {"nominatedNodeName": node}}, kind="merge")
+    await rig.until(lambda: bool(rig.cached("urgent").nominated), "it is nominated")
+    await rig.bind("high-1", other)
+    await rig.until(lambda: not rig.cached("urgent").nominated, "it is not any more", 3)
+
+
+async def test_a_pod_that_another_one_was_to_wake(rig: Rig) -> None:
+    """One nomination that ends wakes all that are less urgent: not if its pod was gone."""
+    node, other = await seated(rig)
+    await rig.classes(higher=9000)
+    await rig.pod("urgent", cls="top")
+    await rig.pod("more", cls="higher")
+    await rig.preempt("more", **{node: ["high-0"]})
+    await rig.preempt("urgent", **{node: ["high-0"]})
+    gone = rig.server.faults.plan(
+        Fault(times=2, method="PATCH", path="pods/more/status", status=404, reason="NotFound")
+    )
+    await rig.bind("high-1", other)
+    await rig.until(lambda: gone.hits == 2, "it cannot be nominated")
+    written = nominations(rig, "urgent")
+    await rig.remove("more")
+    await until_woken(rig, written, "urgent")
+
+
+async def test_a_pod_that_is_asked_about_before_it_is_seen(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it waited for ends before the watch has shown it: it is still to be woken."""
+    node, _ = await seated(rig)
+    victim = rig.cached("high-0")
+    rig.server.faults.stall()
+    await rig.pod("urgent", cls="top")
+    raw = await rig.client.get("/api/v1/namespaces/default/pods/urgent")
+    with pytest.raises(UnknownPod):
+        await rig.verbs.preempt(PreemptArgs(decode_pod(raw), {node: NodeVictims((victim.uid,))}))
+    held = rig.coordinator.notices.held_back
+    held.wake_all()
+    assert not held.pods()
+    await rig.until(lambda: bool(held.pods()), "it is still to be woken")
+    rig.server.faults.clear()
+    await rig.until(lambda: rig.cache.pod_named("default", "urgent") is not None, "it is seen")
+    written = nominations(rig, "urgent")
+    monkeypatch.setattr("extender.gang.act.held_back.PARKED_SECONDS", 0.0)
+    await until_woken(rig, written, "urgent")
+
+
+async def test_a_pod_of_no_gang_whose_plan_does_not_hold_after_a_restart(rig: Rig) -> None:
+    await full_cluster(rig, grace=30)
+    for name in HIGH:
+        await rig.remove(name)
+    await rig.pod("urgent", cls="top")
+    await rig.preempt("urgent", n0=["low-0"], n1=["low-1"])
+    await rig.until(lambda: bool(rig.cached("urgent").nominated), "its seat is written")
+    node = rig.cached("urgent").nominated
+    await rig.kill()
+    await rig.client.delete(f"/api/v1/nodes/{node}")
+    await rig.start()
+    await rig.until(lambda: not rig.cached("urgent").nominated, "it is cleared", 3)

@@ -171,6 +171,7 @@ class Coordinator:
             self._reading.gangs,
             self._term.clocks,
             self.telling.decide,
+            self.notices.nominations,
         )
         records = await recovery.run()
         # Verbs need not wait for the first look at all pods; a gang's question queues behind it.

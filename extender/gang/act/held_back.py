@@ -25,6 +25,7 @@ from extender.gang.act.background import Background, each
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.notifier import Notifier
 from extender.gang.incremental.enforcement import Enforcement
+from extender.gang.plan.nominated import victims_leave
 from extender.model.objects import Pod
 from extender.model.shares import Shares
 from extender.model.snapshot import Snapshot
@@ -40,6 +41,8 @@ Value = TypeVar("Value")
 
 PARKED_SECONDS = 30.0
 """After how long a pod that was refused in preempt is tried again if nothing else has woken it."""
+TRIED_SECONDS = 300.0
+"""After how long kube-scheduler tries each pod again (podMaxInUnschedulablePodsDuration)."""
 PARKED_PAUSE = 1.0
 """Seconds between two looks: each such wake makes kube-scheduler try others, too."""
 
@@ -183,42 +186,56 @@ class HeldBack:
     async def _wake(self, waiting: Sequence[_Held]) -> None:
         moment = self._clocks.wall()
 
-        async def one(held: _Held) -> None:
-            pod = held.pod
+        async def one(group: list[_Held]) -> None:
+            first = group[0]
             async with self._gate:
-                if not held.node:
-                    woken = await self._notifier.wake(pod, "", moment)
+                if not first.node:
+                    woken = await self._notifier.wake(first.pod, "", moment)
                 else:
-                    woken = await self._by_nomination(held)
+                    woken = await self._notifier.end_nomination(first.pod, first.node)
             if woken:
                 self._pause = FIRST_PAUSE
-            else:
-                _put(self._failed, pod, held)
+                return
+            for held in group:
+                _put(self._failed, held.pod, held)
 
-        await each(_leading(waiting), self._at_a_time, one)
+        await each(_by_event(self._to_write(waiting)), self._at_a_time, one)
 
-    async def _by_nomination(self, held: _Held) -> bool:
-        snapshot = self._snapshot()
-        pod = snapshot.pending.get(held.pod.uid)
-        if pod is None or not self._enforcement.acts_for(pod.namespace, snapshot):
-            return True
-        if pod.nominated:
-            # A plan or kube-scheduler has chosen a node for it; or that has just been cleared.
-            _put(self._kept, pod, replace(held, since=self._clocks.monotonic()))
-            return True
-        written = await self._notifier.nominate(pod, held.node)
-        return await self._notifier.nominate(pod, "") and written
+    def _to_write(self, waiting: Sequence[_Held]) -> list[_Held]:
+        """Return those for which something is written now; others are parked again, or forgotten
+        where nothing may be written."""
+        snapshot, now = self._snapshot(), self._clocks.monotonic()
+        found = []
+        for held in waiting:
+            pod = snapshot.pending.get(held.pod.uid)
+            if not held.node:
+                found.append(held)
+            elif pod is None:
+                # Asked about before it was seen here, perhaps: gone() is called where it goes.
+                if now - held.since < TRIED_SECONDS:
+                    _put(self._kept, held.pod, held)
+            elif self._enforcement.acts_for(pod.namespace, snapshot):
+                if pod.nominated:
+                    # It may have been cleared just now, which does not show yet.
+                    _put(self._kept, pod, replace(held, since=now))
+                if not victims_leave(pod, pod.nominated, snapshot):
+                    found.append(replace(held, pod=pod))
+        return found
 
 
-def _leading(waiting: Sequence[_Held]) -> list[_Held]:
-    """Leave out pods refused in preempt that the event of a more urgent one wakes, too."""
-    first: dict[str, _Held] = {}
+def _by_event(waiting: Sequence[_Held]) -> list[list[_Held]]:
+    """Group those that one event wakes: of pods refused in preempt, the most urgent of a scheduler
+    wakes the others. It is the first of its group."""
+    groups: dict[str, list[_Held]] = {}
+    alone: list[list[_Held]] = []
     for held in waiting:
-        scheduler = held.pod.shape.scheduler
-        known = first.get(scheduler)
-        if held.node and (known is None or held.pod.priority > known.pod.priority):
-            first[scheduler] = held
-    return [held for held in waiting if not held.node or first[held.pod.shape.scheduler] is held]
+        if held.node:
+            groups.setdefault(held.pod.shape.scheduler, []).append(held)
+        else:
+            alone.append([held])
+    for group in groups.values():
+        group.sort(key=lambda held: -held.pod.priority)
+    return [*alone, *groups.values()]
 
 
 def _put(kept: Shares[str, Value], pod: Pod, value: Value) -> None:

@@ -69,6 +69,9 @@ class Lifetimes:
         )
         for uid in going:
             self._wanted.setdefault(uid, set()).add(flight.key)
+        if flight.key.dialect == SINGLE:
+            for uid in flight.seats:
+                self._notices.held_back.settled(flight.pods[uid])
         return flight
 
     def leave(self, flight: Flight) -> None:

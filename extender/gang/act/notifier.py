@@ -50,11 +50,24 @@ class Notifier:
         kube-scheduler tries the nominated node first and counts the pod there
         against pods of lower or equal priority. Returns whether it is done (or the pod gone).
         """
+        return await self._nominate(pod, node, gone=True)
+
+    async def end_nomination(self, pod: Pod, node: str) -> bool:
+        """Have a nomination of the pod end: the one it has, or else one to ``node`` made for that.
+
+        kube-scheduler takes that for a pod deleted from the node. Returns whether it is done; of a
+        pod that is gone nothing ends.
+        """
+        nominated = pod.nominated or await self._nominate(pod, node, gone=False)
+        return await self._nominate(pod, "", gone=False) and bool(nominated)
+
+    async def _nominate(self, pod: Pod, node: str, *, gone: bool) -> bool:
         body = {
             "metadata": {"uid": pod.uid},
             "status": {"nominatedNodeName": node or None},
         }
-        return await self._try(f"nominate {pod.key}", "patch", f"{_pod_path(pod)}/status", body)
+        path = f"{_pod_path(pod)}/status"
+        return await self._try(f"nominate {pod.key}", "patch", path, body, gone=gone)
 
     async def wake(self, pod: Pod, node: str, moment: float) -> bool:
         """Touch a waiting pod: an update of the pod itself makes kube-scheduler retry it.
@@ -117,7 +130,9 @@ class Notifier:
         body: dict[str, Any],
         *,
         lasting: type[ApiError] | None = None,
+        gone: bool = True,
     ) -> bool:
+        """``gone``: what is returned where the pod is gone."""
         try:
             with hint():
                 if verb == "patch":
@@ -125,7 +140,7 @@ class Notifier:
                 else:
                     await self._client.create(path, body)
         except NotFound:
-            return True  # the pod went away meanwhile: there is nobody left to tell
+            return gone
         except Conflict:
             # An event that is there already; or a pod made anew under the name, which the watch
             # shows in a moment, or one that others write too often, or a webhook's answer.

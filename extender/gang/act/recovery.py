@@ -19,6 +19,7 @@ from extender.gang.act.clocks import Clocks
 from extender.gang.act.flights import Flights
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.late_members import late_if_touched, whole_units, with_late_members
+from extender.gang.act.nominations import Nominations
 from extender.gang.act.record import Record
 from extender.gang.act.record_check import doubt, priority_of, without_strangers
 from extender.gang.act.recorded_victims import RecordedVictims
@@ -43,6 +44,7 @@ class Recovery:
         gangs: Resolves,
         clocks: Clocks,
         decide: Callable[[Decision], None],
+        nominations: Nominations,
     ) -> None:
         self._flights = flights
         self._keeper = keeper
@@ -50,6 +52,7 @@ class Recovery:
         self._gangs = gangs
         self._clocks = clocks
         self._decide = decide
+        self._nominations = nominations
 
     async def run(self) -> int:
         """Resume what holds, finish what has begun, drop the rest; return how many were taken in.
@@ -192,5 +195,8 @@ class Recovery:
                 seats=record.plan.seats,
             )
         )
+        for seat in record.plan.seats:
+            if (pod := victims.snapshot.pending.get(seat.uid)) is not None:
+                self._nominations.clear([pod], seat.node)
         self._flights.evictions.release(record.id)
         self._keeper.over(record.id, self._flights.evictions.of_plan)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from extender.model.gang import Gang
-from extender.model.objects import GangKey
+from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
 from extender.model.snapshot import Snapshot
 
@@ -47,3 +47,13 @@ def nominated_seats(gang: Gang, snapshot: Snapshot, held: Collection[str]) -> li
         for pod in nominated
         if pod.uid not in own
     ]
+
+
+def victims_leave(pod: Pod, node: str, snapshot: Snapshot) -> bool:
+    """Whether less urgent pods leave ``node``, to which ``pod`` is nominated.
+
+    kube-scheduler does not try to preempt for it until they are gone (PodEligibleToPreemptOthers in
+    pkg/scheduler/framework/plugins/defaultpreemption).
+    """
+    there = snapshot.bound.get(node, ())
+    return any(each.deleting and each.priority < pod.priority for each in there)
