@@ -272,11 +272,8 @@ def bound_in_part(history: History, now: float, *, barrier_seconds: float = 0.0)
 
 
 def kept_waiting(history: History) -> list[Problem]:
-    """Groups that do not run although they would fit, gangs by preemption where they may.
-
-    A pod of no gang is kube-scheduler's to try, and what changes in favour of its preemption does
-    not queue it again before the flush of five minutes: for it only free room counts.
-    """
+    """Groups and pods of no gang that do not run although they would fit, by preemption where they
+    may."""
     problems = []
     for name, group in history.groups.items():
         spec = group.spec
@@ -292,7 +289,7 @@ def kept_waiting(history: History) -> list[Problem]:
         if wanted <= 0:
             continue
         free = room(history, spec, by_preemption=False)
-        fits = room(history, spec) if spec.starts_whole else free
+        fits = room(history, spec)
         if fits >= wanted:
             problems.append(
                 Problem(

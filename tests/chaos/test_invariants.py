@@ -304,6 +304,15 @@ def test_a_pod_of_no_gang_is_kept_waiting_too() -> None:
     assert len(invariants.kept_waiting(made.history)) == 1
 
 
+def test_a_pod_of_no_gang_that_fits_by_preemption_is_kept_waiting() -> None:
+    spec = GroupSpec("one", SINGLE, cpu=2000, priority=HIGH.priority)
+    made = Made(LOW, spec)
+    made.gang(LOW, "n0", "n1")
+    made.pod(spec, 0)
+    (problem,) = invariants.kept_waiting(made.history)
+    assert "(0 without any" in problem.text
+
+
 # -- evictions --------------------------------------------------------------------------------
 
 
