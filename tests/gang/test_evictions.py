@@ -11,7 +11,18 @@ from extender.gang.tell.flight_state import FlightState
 from extender.model.plan import Plan
 from extender.model.settings import EvictionSettings, SeatSettings
 from extender.sandbox.faults import Fault
-from tests.gang.rig import FAST, HIGH, LOW, PODS, Rig, anywhere, full_cluster, held_back, let_go
+from tests.gang.rig import (
+    FAST,
+    HIGH,
+    LOW,
+    PODS,
+    Rig,
+    anywhere,
+    full_cluster,
+    half_evicted,
+    held_back,
+    let_go,
+)
 
 
 async def test_victims_are_marked_before_they_go_and_both_sides_hear_of_it(rig: Rig) -> None:
@@ -199,3 +210,19 @@ async def test_pods_under_a_respected_budget_go_through_the_eviction_api(rig: Ri
     asked = [path for method, path in rig.server.requests if method in ("DELETE", "POST")]
     assert any("/pods/spare/eviction" in path for path in asked)
     assert not any(path.endswith("/pods/spare") for path in asked)
+
+
+async def test_a_budget_that_comes_between_two_evictions_of_a_plan_is_asked(rig: Rig) -> None:
+    """Which pods budgets cover was read once, when the first pod went."""
+    await half_evicted(rig)
+    await rig.client.create(
+        "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+        {
+            "metadata": {"name": "late"},
+            "spec": {"minAvailable": 1, "selector": {}},
+        },
+    )
+    await rig.until(lambda: bool(rig.cache.snapshot().budgets), "the budget is cached")
+    rig.server.faults.clear()
+    asked = ("POST", f"{PODS}/low-1/eviction")
+    await rig.until(lambda: asked in rig.server.requests, "the Eviction API is asked")

@@ -11,6 +11,7 @@ from extender.model.settings import Settings
 from extender.sandbox.storage import DELETED, Storage, StorageChange
 from tests.simulation.binding_checks import BindingChecks
 from tests.simulation.broken import Unit, Violation
+from tests.simulation.budgeting import BudgetChecks
 from tests.simulation.client import Listener, Request
 from tests.simulation.could_run import CouldRun
 from tests.simulation.enforcing_checks import EnforcingChecks
@@ -80,6 +81,7 @@ class Checks(Listener):
         self._time = time
         self._flights = PlansInFlight(host)
         self._priorities = PriorityChecks(state, lambda: host().cache)
+        self._budgets = BudgetChecks(storage, self.broken, time)
         self.enforcing = EnforcingChecks(host, settings, self._flights, self.broken, time)
         self._could_run = CouldRun(state, lambda: host().cache)
         self._restoring = self._put_back = False
@@ -146,6 +148,7 @@ class Checks(Listener):
             self.standing.hinder(self._time() + bool(fate.kind) * AFTERWARDS)
             return
         self.enforcing.sent(request)
+        self._budgets.sent(request)
         path, dry = request.path, request.dry
         if fate.kind:
             self.standing.hinder(self._time() + AFTERWARDS)

@@ -9,6 +9,7 @@ from extender.sandbox.api_status import StatusError
 from extender.sandbox.resources import BUDGETS, NODES, PODS
 from extender.sandbox.storage import DELETED, StorageChange
 from tests.simulation import objects
+from tests.simulation.budgeting import Budgeting
 from tests.simulation.edits import Edits
 from tests.simulation.enforcing import Enforcing
 from tests.simulation.happening import Happening
@@ -50,6 +51,7 @@ class Doings:
             Priorities(simulation),
             Resizing(simulation),
             Squatting(simulation),
+            Budgeting(simulation),
         )
         self._world = Context() if simulation.script.flaky else None
         """A happening is no part of the process that it follows: that may stand still."""

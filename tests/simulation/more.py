@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from extender.model.fairness import FairnessSettings
 from extender.model.settings import BindSettings
+from tests.simulation.budgeting import budgeting
 from tests.simulation.chance import Chance
 from tests.simulation.enforcing import enforcing
 from tests.simulation.faults import (
@@ -157,6 +158,7 @@ def _urgent(script: Script, chance: Chance) -> Script:
 MORE: dict[str, Callable[[Script, Chance], Script]] = {
     "barrier": _barrier,
     "booking": _booking,
+    "budgets": budgeting,
     "edits": _edits,
     "enforcing": enforcing,
     "flaky": flaky,

@@ -79,6 +79,11 @@ def _robbed_and_to_blame() -> Patches:
     return [(Book, "unadmitted", lambda self, pod: None)]
 
 
+def _past_budgets() -> Patches:
+    """No pod counts as covered by a budget when it goes."""
+    return [(LastCheck, "budgeted", lambda self, victims, priority: frozenset())]
+
+
 WORLD_MUTANTS = tuple(
     Mutant(name, 0, rules, patches, seeds, more=(more,))
     for name, rules, patches, seeds, more in (
@@ -90,6 +95,7 @@ WORLD_MUTANTS = tuple(
         ("resized-unseen", ("partial",), _resized_unseen, (400140,), "resizes"),
         ("refused-for-good", ("preempts",), _refused_for_good, (10,), "profiles"),
         ("robbed-and-to-blame", ("preempts",), _robbed_and_to_blame, (342, 424), "squatters"),
+        ("past-budgets", ("budget",), _past_budgets, (14, 34), "budgets"),
         ("each-question-counts", ("preempts",), _each_question_counts, (400348,), "profiles"),
     )
 )

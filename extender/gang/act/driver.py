@@ -180,6 +180,8 @@ class Driver:
             if untouched() and uid not in unit.budgeted:
                 unit.undecided.add(uid)
 
+        # A budget may have come to cover it since the unit was begun.
+        unit.budgeted |= self._check.budgeted([victim], unit.priority)
         mark = "" if uid in unit.marked else unit.message
         unit.marked.add(uid)
         try:
