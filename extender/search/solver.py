@@ -7,12 +7,14 @@ deadline HiGHS is asked, where it is installed.
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from extender.search import census, highs
 from extender.search.dispatcher import BACKEND, backend_for, by_table, merged, proved
+from extender.search.floor import raised, seconds
 from extender.search.kinds import alike
 from extender.search.problem import Infeasible, Limits, Problem, Solution
 from extender.search.problem.stop import Countdown, Flag, Stop, part_of, sooner
@@ -54,6 +56,22 @@ def solve(
     """
     check_frame(problem)
     problem = settled(problem)
+    # A bound for what is cut has a part of the time, or none where there is hardly any.
+    last = seconds(problem)
+    bounded = last < OWN_SHARE * Stop(None, deadline, cancel).seconds
+    until = deadline - last if deadline and bounded else deadline
+    answer = _solved(problem, limits, deadline=until, cancel=cancel)
+    if not isinstance(answer, Solution) or answer.optimal or not bounded:
+        return answer
+    if cancel is not None and cancel[0] > 1:
+        return answer
+    return raised(problem, answer, Stop(None, sooner(inf, last) if deadline else None))
+
+
+def _solved(
+    problem: Problem, limits: Limits | None, *, deadline: float | None, cancel: Flag | None
+) -> Solution | Infeasible:
+    """As ``solve``, of a settled problem, with the bound that the search itself has proved."""
     if deadline is None or isinstance(cancel, Countdown) or not highs.takes(problem):
         return _own(problem, limits, deadline=deadline, cancel=cancel)
     first = _own(problem, limits, deadline=_own_part(deadline), cancel=cancel)
