@@ -56,8 +56,9 @@ class PlanProvider(Protocol):
     ) -> Flight | Refusal:
         """Return the gang's plan in flight, making one if that can be; else why not."""
 
-    async def ask(self, single: Gang, candidates: Candidates) -> Plan | Refusal:
-        """Return what would be planned for a pod of no gang, without acting on it."""
+    async def ask(self, single: Gang, candidates: Candidates) -> Plan | Refusal | None:
+        """Return what would be planned for a pod of no gang, without acting on it; None where that
+        takes longer than a verb may."""
 
     def stale(self) -> str | None:
         """Return why gangs cannot be decided now."""

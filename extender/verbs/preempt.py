@@ -260,12 +260,15 @@ class Preempt:
         gang = single_gang(pod)
         candidates = Candidates(frozenset(clean.keys() | breaking.keys()), asked)
         cheap = await asking.ask(gang, candidates)
+        # Not found in time: kube-scheduler has its choice where no gang breaks. Elsewhere it is
+        # planned after this answer.
         # A search takes seconds, in which seats may have come to be held there, and victims to be
         # protected, or of a gang that goes whole.
         clean = self._sorted(pod, clean, waits)[0]
-        if isinstance(cheap, Refusal):
+        if isinstance(cheap, Refusal) or (clean and cheap is None):
             return self._allowed(pod, clean, waits)
-        if clean and cheap.victims and {victim.node for victim in cheap.victims} <= clean.keys():
+        victims = cheap.victims if cheap else ()
+        if clean and victims and {victim.node for victim in victims} <= clean.keys():
             return self._allowed(pod, clean, waits)
         answer = await asking.ensure(gang.key, Verb.PREEMPT, single=gang, candidates=candidates)
         if isinstance(answer, Flight):

@@ -345,7 +345,7 @@ def let_go(fault: Fault) -> None:
 
 def anywhere(rig: Rig) -> Candidates:
     """Every node is a candidate."""
-    return Candidates(frozenset(rig.cache.snapshot().nodes), 0.0)
+    return Candidates(frozenset(rig.cache.snapshot().nodes), rig.coordinator.monotonic())
 
 
 def low_pods(rig: Rig) -> list[Pod]:

@@ -25,7 +25,7 @@ async def test_a_victim_that_was_protected_during_the_search_is_not_allowed(
     await rig.pod("urgent", cls="top")
     ask = rig.coordinator.ask
 
-    async def slow(single: Gang, candidates: Candidates) -> Plan | Refusal:
+    async def slow(single: Gang, candidates: Candidates) -> Plan | Refusal | None:
         answer = await ask(single, candidates)
         await rig.client.patch(f"{PODS}/single", PROTECTED)
         await rig.until(lambda: bool(rig.cached("single").annotations), "it is protected")

@@ -11,6 +11,7 @@ from extender.gang.act.book import Book, Flight
 from extender.gang.act.fair_lock import Late
 from extender.gang.act.readiness import Readiness
 from extender.gang.act.turns import PlanningTurns
+from extender.gang.act.verb_patience import VerbPatience
 from extender.gang.act.waiting import Waiting
 from extender.gang.plan.candidates import Candidates
 from extender.gang.plan.question import Masks
@@ -46,9 +47,9 @@ class Answering:
         snapshot: Callable[[], Snapshot],
         present_gang: Callable[[GangKey], Gang],
         note: Callable[[Refusal, Verb, float], Refusal],
-        monotonic: Callable[[], float],
+        patience: VerbPatience,
     ) -> None:
-        self._now = monotonic
+        self._patience = patience
         self._readiness = readiness
         self._book = book
         self._waiting = waiting
@@ -71,36 +72,44 @@ class Answering:
 
         ``offered`` tells, per member uid, which nodes kube-scheduler accepts for
         it at this moment; it said so at ``asked``, monotonic, None = now. ``single`` is a gang of
-        one made for a pod of no gang, which may preempt on ``candidates``. A verb that asks for a
-        gang waits TURN_SECONDS for its turn, and the loop plans the gang then. Raises NotReady
-        before recovery is over, and while another replica leads.
+        one made for a pod of no gang, which may preempt on ``candidates``. A verb waits as long as
+        its patience lasts (verb_patience.py), and for other gangs' searches TURN_SECONDS; the plan
+        is made after that all the same. Raises NotReady before recovery is over, and while another
+        replica leads.
         """
         self._readiness.require()
         known = self.known(key)
         if known is not None:
             return known
-        asked = self._now() if asked is None else asked
+        asked = self._patience.now() if asked is None else asked
         stale = self._readiness.stale()
         if stale is not None:
             return self._note(Refusal(gang=key, code=Code.STALE, message=stale), verb, 0.0)
-        seconds = TURN_SECONDS if verb is not Verb.LOOP and single is None else None
-        try:
+
+        async def planned() -> Flight | Refusal:
+            seconds = TURN_SECONDS if verb is not Verb.LOOP and single is None else None
             async with self._turns.lock.turn(
                 lambda: self._admission.turn_of(single or self._present_gang(key)), seconds
             ):
                 flight = self._book.get(key)
                 if flight is not None:
                     return flight
-                answer = await self._turns.plan(
+                return await self._turns.plan(
                     key, verb, offered, single, {}, asked=asked, candidates=candidates
                 )
+
+        if verb is Verb.LOOP:
+            return await planned()
+        try:
+            answer: Flight | Refusal = await self._patience.outcome(key, planned, asked)
         except Late:
             # Not kept: the planning loop looks for gangs without an answer.
             return Refusal(gang=key, code=Code.TURN, message=IN_TURN)
         if isinstance(answer, Flight) and not answer.victims and not answer.waits:
             # Its seats are free: a moment more, and the asker can be given one.
+            seconds = min(RECORDED_SECONDS, self._patience.left(asked))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(answer.acting.wait(), RECORDED_SECONDS)
+                await asyncio.wait_for(answer.acting.wait(), seconds)
         return answer
 
     def known(self, key: GangKey) -> Flight | Refusal | None:
@@ -114,10 +123,23 @@ class Answering:
             return None  # whatever it was told before: its namespace is not chosen any more
         return self._waiting.kept(key, self._turns.version())
 
-    async def ask(self, single: Gang, candidates: Candidates) -> Plan | Refusal:
-        """Return what would be planned for a pod of no gang, without acting on it."""
-        async with self._turns.lock.turn(lambda: self._admission.turn_of(single)):
-            waits = self._admission.must_wait(single)
-            if waits is not None:
-                return waits
-            return await self._turns.ask_single(single, candidates)
+    async def ask(self, single: Gang, candidates: Candidates) -> Plan | Refusal | None:
+        """Return what would be planned for a pod of no gang, without acting on it.
+
+        None when a verb's patience is over before that is known.
+        """
+
+        async def asked() -> Plan | Refusal:
+            async with self._turns.lock.turn(lambda: self._admission.turn_of(single)):
+                waits = self._admission.must_wait(single)
+                if waits is not None:
+                    return waits
+                return await self._turns.ask_single(single, candidates)
+
+        try:
+            answer: Plan | Refusal = await self._patience.outcome(
+                (single.key, "ask"), asked, candidates.asked
+            )
+        except Late:
+            return None
+        return answer

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import structlog
 
+from extender.model.errors import NotReady
+
 log = structlog.get_logger("gang")
 
 Item = TypeVar("Item")
@@ -17,7 +19,7 @@ class Background:
     """Tasks nobody waits for. A failure is logged and ends only the task itself."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -25,12 +27,19 @@ class Background:
         if self._closed:
             work.close()
             return
+        self.begin(work).add_done_callback(self._reap)
+
+    def begin(self, work: Coroutine[Any, Any, Item]) -> asyncio.Task[Item]:
+        """Run ``work``, whose failure is the caller's to tell. Raises NotReady after ``close``."""
+        if self._closed:
+            work.close()
+            raise NotReady("the term that this was asked in is over")
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
-        task.add_done_callback(self._reap)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def _reap(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.error("background work failed", exc_info=task.exception())
 

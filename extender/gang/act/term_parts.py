@@ -29,6 +29,7 @@ from extender.gang.act.refused_seats import RefusedSeats
 from extender.gang.act.suspensions import Suspensions
 from extender.gang.act.term import Reading, Telling, Term
 from extender.gang.act.turns import PlanningTurns
+from extender.gang.act.verb_patience import VerbPatience
 from extender.gang.plan.fair_turns import Turn
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import Masks
@@ -118,7 +119,7 @@ def planning_of(term: Term, reading: Reading, telling: Telling, acting: Acting) 
         reading.snapshot,
         reading.present_gang,
         telling.decisions.note,
-        term.clocks.monotonic,
+        VerbPatience(telling.background, term.clocks.monotonic, term.settings.plan.seconds),
     )
     rounds = PlanningRounds(
         reading.pending_gangs,
