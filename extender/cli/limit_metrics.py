@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from extender.cli.replica import Replica
 from extender.server.metrics import Metrics
@@ -42,3 +43,16 @@ def expose(metrics: Metrics, replica: Replica) -> None:
         lambda: replica.coordinator.admission.most_evictions(MOST_TOLD),
         label="namespace",
     )
+    metrics.source(
+        "budgets_unread",
+        "PodDisruptionBudgets of namespaces that have more than plan.budgetsPerNamespace: none of "
+        "their pods is evicted.",
+        lambda: _most(replica.coordinator.crowded_budgets),
+        label="namespace",
+    )
+
+
+def _most(budgets: Mapping[str, int]) -> dict[str, float]:
+    """Return the namespaces with most budgets, by name."""
+    found = sorted(budgets.items(), key=lambda item: (-item[1], item[0]))
+    return {name: float(number) for name, number in found[:MOST_TOLD]}

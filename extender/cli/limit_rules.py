@@ -21,6 +21,7 @@ WIDEST: tuple[tuple[str, float, Callable[[Settings], float]], ...] = (
     ("seats.bindSeconds", DAY, lambda settings: settings.seats.bind_seconds),
     ("seats.maxReplans", 100, lambda settings: settings.seats.max_replans),
     ("seats.victimSlackSeconds", DAY, lambda settings: settings.seats.victim_slack_seconds),
+    ("plan.budgetsPerNamespace", 2_000, lambda settings: settings.plan.budgets_per_namespace),
     ("plan.patienceSeconds", DAY, lambda settings: settings.plan.patience_seconds),
     ("plan.minRuntimeSeconds", 7 * DAY, lambda settings: settings.plan.min_runtime_seconds),
     ("cache.staleSeconds", 300, lambda settings: settings.cache.stale_seconds),

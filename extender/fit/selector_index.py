@@ -93,10 +93,20 @@ class _Selectors:
 
 
 class SelectorIndex:
-    """Selectors by what they ask for; a selector is named by its place among the entries."""
+    """Selectors by what they ask for; a selector is named by its place among the entries.
 
-    def __init__(self, entries: Iterable[Scoped] = (), last: SelectorIndex | None = None) -> None:
-        """``last``: an index before this one; namespaces with the same selectors are its own."""
+    A namespace with more than ``most`` of them is crowded: none of its selectors is read, and each
+    of its pods counts as picked by all of them.
+    """
+
+    def __init__(
+        self,
+        entries: Iterable[Scoped] = (),
+        last: SelectorIndex | None = None,
+        most: int | None = None,
+    ) -> None:
+        """``last``: an index before this one, with the same ``most``; namespaces with the same
+        selectors are its own. ``most`` None: no namespace is crowded."""
         places: dict[str, list[int]] = {}
         selectors: dict[str, list[LabelSelector | None]] = {}
         for at, (namespace, selector) in enumerate(entries):
@@ -104,7 +114,12 @@ class SelectorIndex:
             selectors.setdefault(namespace, []).append(selector)
         self._places = places
         self._of: dict[str, _Selectors] = {}
+        self.crowded: dict[str, int] = {}
+        """Namespace -> how many selectors it has."""
         for namespace, listed in selectors.items():
+            if most is not None and len(listed) > most:
+                self.crowded[namespace] = len(listed)
+                continue
             these, old = tuple(listed), None if last is None else last._of.get(namespace)
             same = old is not None and old.selectors == these
             self._of[namespace] = old if old is not None and same else _Selectors(these)
@@ -112,12 +127,18 @@ class SelectorIndex:
     def differing(self, other: SelectorIndex) -> set[str]:
         """Return the namespaces whose selectors differ; one index must come from the other."""
         mine, others = self._of, other._of
-        return {
+        found = {
             name for name in mine.keys() | others.keys() if mine.get(name) is not others.get(name)
         }
+        return found | (self.crowded.keys() ^ other.crowded.keys())
+
+    def size(self, namespace: str) -> int:
+        """Return how many selectors of the namespace are read."""
+        of = self._of.get(namespace)
+        return 0 if of is None else len(of.selectors)
 
     def matching(self, namespace: str, labels: Mapping[str, str]) -> list[int]:
-        """Places of the selectors that pick such a pod, ascending."""
+        """Places of the selectors that pick such a pod, ascending; none of a crowded namespace."""
         of = self._of.get(namespace)
         picked = 0 if of is None else of.picking(labels)
         found = []
@@ -130,7 +151,9 @@ class SelectorIndex:
     def count(self, namespace: str, labels: Mapping[str, str]) -> int:
         """Return how many selectors pick such a pod."""
         of = self._of.get(namespace)
-        return 0 if of is None else of.picking(labels).bit_count()
+        if of is None:
+            return self.crowded.get(namespace, 0)
+        return of.picking(labels).bit_count()
 
 
 def _bits(places: list[int]) -> int:

@@ -136,6 +136,9 @@ class PlanSettings(Section, frozen=True, kw_only=True):
     """Orders of one's own: name -> levels, what weighs most first (model.cost_order)."""
     pdb_policy: Literal["respect", "prefer"] = "respect"
     """respect: a plan never exceeds a budget. prefer: it may, at the highest cost."""
+    budgets_per_namespace: int = 500
+    """PodDisruptionBudgets of one namespace whose selectors are read. Where there are more, each
+    pod of the namespace counts as covered by two, which the Eviction API refuses."""
     patience_seconds: float = 60.0
     """Room of pods that terminate within this time counts as free (after waiting)."""
     slow_victims: Literal["stay", "count"] = "stay"

@@ -37,6 +37,7 @@ SettingsRule = tuple[bool, str]
 MOST_COUNT = 2**31 - 1
 """What any library below takes as an integer."""
 MOST_BYTES = 2**40
+MOST_BUDGETS = 100_000
 MOST_SECONDS = 1_000_000_000
 """Thirty-one years, and the most of any number with a fraction: no sum of a moment and such a time
 is beyond a date or a timer."""
@@ -180,6 +181,10 @@ def _plan(s: PlanSettings) -> tuple[SettingsRule, ...]:
     return (
         (s.branch_nodes > 0, "plan.branchNodes must be positive"),
         (s.seconds > 0, "plan.seconds must be positive"),
+        (
+            1 <= s.budgets_per_namespace <= MOST_BUDGETS,
+            f"plan.budgetsPerNamespace must be 1..{MOST_BUDGETS}",
+        ),
         (s.patience_seconds >= 0, "plan.patienceSeconds must not be negative"),
         (s.min_runtime_seconds >= 0, "plan.minRuntimeSeconds must not be negative"),
         (s.retry_seconds >= 0, "plan.retrySeconds must not be negative"),

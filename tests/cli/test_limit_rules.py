@@ -17,6 +17,7 @@ CASES = {
     "plan: {retrySeconds: 0}": "warning retry-at-once f: plan.retrySeconds",
     "seats: {suspendSeconds: 1}": "warning never-suspended f: seats.suspendSeconds",
     "seats: {giveUps: 0}": "warning never-suspended f: seats.giveUps",
+    "plan: {budgetsPerNamespace: 5000}": "warning limit-wide f: plan.budgetsPerNamespace",
     "seats: {giveUps: 101}": "warning limit-wide f: seats.giveUps",
     "eviction: {longestGraceSeconds: 604800}": "warning grace-endless "
     "f: eviction.longestGraceSeconds",
@@ -44,6 +45,8 @@ def test_every_rule_has_a_case_and_the_defaults_break_none() -> None:
         "seats: {victimSlackSeconds: -1}",
         "plan: {namespaceShare: 1.5}",
         "plan: {overrunSeconds: 0}",
+        "plan: {budgetsPerNamespace: 0}",
+        "plan: {budgetsPerNamespace: 100001}",
         "plan: {longestRetrySeconds: 1}",
         "seats: {giveUps: -1}",
         "seats: {suspendSeconds: 0}",

@@ -106,3 +106,18 @@ def test_a_pod_costs_little_whatever_the_selectors_refuse_or_want() -> None:
         slow = time.thread_time() - began
         assert counts == asked == [1500] * 40
         assert slow > 20 * quick, (operator, slow, quick)
+
+
+def test_a_namespace_with_too_many_selectors_is_not_read_and_all_of_them_pick_its_pods() -> None:
+    one, other = LabelSelector((Requirement("k", "Exists", ()),)), LabelSelector(())
+    few = SelectorIndex([("one", one), ("one", None), ("two", other)], most=2)
+    assert few.crowded == {}
+    assert few.count("one", {}) == 0
+    many = SelectorIndex([("one", one), ("one", None), ("one", None), ("two", other)], few, most=2)
+    assert many.crowded == {"one": 3}
+    assert (many.count("one", {}), many.matching("one", {"k": "x"})) == (3, [])
+    assert many.matching("two", {}) == [3]
+    assert many.differing(few) == {"one"}
+    more = SelectorIndex([("one", None)] * 4 + [("two", other)], many, most=2)
+    assert more.differing(many) == set()
+    assert more.matching("two", {}) == [4]

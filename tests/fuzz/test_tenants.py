@@ -18,7 +18,7 @@ from extender.model.objects import GangKey, Part
 from extender.search.census import STAYS
 from tests.fuzz.hostile import DEEP, TEN_YEARS, TENANT
 from tests.fuzz.tenants import Totals, batch, main, play
-from tests.fuzz.world import Broken
+from tests.fuzz.world import MOST_BUDGETS, Broken
 
 ATTACKS = 60
 
@@ -65,6 +65,17 @@ def test_pods_that_come_to_the_seats_are_victims_too() -> None:
     world = play(attack)
     assert world.seen["squats"] == 2
     assert world.seen["victims"] > world.seen["plans"]
+
+
+def test_budgets_that_are_not_read_and_spare_nobody_are_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    many = {"many": MOST_BUDGETS + 1, "how": "In", "keys": 1, "pods": 0}
+    attack = (False, [pods(), {"budgets": many, "churn": 1}])
+    play(attack)
+    monkeypatch.setattr("extender.fit.selector_index.SelectorIndex.count", lambda *given: 0)
+    with pytest.raises(Broken, match="budgets are not read"):
+        play(attack)
 
 
 def test_pods_that_take_years_to_end_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:

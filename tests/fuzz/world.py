@@ -36,7 +36,7 @@ from extender.model.decode import (
 )
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, GroupObject, Pod
-from extender.model.plan import Plan, Refusal
+from extender.model.plan import Plan, Refusal, Victim
 from extender.model.policy import SYSTEM_CRITICAL
 from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
@@ -56,7 +56,11 @@ SECONDS = 1.0
 BEYOND = 6.0
 """CPU seconds for one answer: the limit, and what is done before and after the search, under
 coverage too."""
-SETTINGS = Settings(plan=PlanSettings(seconds=SECONDS, branch_nodes=2000))
+MOST_BUDGETS = 50
+"""A tenant's budgets beyond this are not read, and none of its pods is a victim."""
+SETTINGS = Settings(
+    plan=PlanSettings(seconds=SECONDS, branch_nodes=2000, budgets_per_namespace=MOST_BUDGETS)
+)
 
 
 class Broken(AssertionError):  # noqa: N818 - what has happened
@@ -350,11 +354,20 @@ class World:
         running = [v.name for v in plan.victims if v.namespace == HONEST]
         if running and len(running) != 2:
             raise Broken(f"the honest gang is broken by {gang.key}: {running}")
+        if len(state.budgets) > MOST_BUDGETS and plan.priority < SYSTEM_CRITICAL:
+            guarded = [v.name for v in plan.victims if v.namespace == TENANT and self._guarded(v)]
+            if guarded:
+                raise Broken(f"{guarded} go, though their budgets are not read")
         gangs, protections = KeptGangs(self.resolver), Protections(SETTINGS)
         for unit in units.values():
             why = unit_problem(unit, plan.priority, state, gangs, protections)
             if why:
                 raise Broken(f"a plan for {gang.key} that its last check refuses: {why}")
+
+    def _guarded(self, victim: Victim) -> bool:
+        """Whether the Eviction API looks for budgets of a victim that may be spared."""
+        pod = self.store.pods.by_uid[victim.uid]
+        return not (pod.deleting or pod.phase == "Pending")
 
     def _briefly(self, gang: Gang, refusal: Refusal) -> None:
         names = list(NODES)

@@ -157,6 +157,20 @@ async def test_what_is_limited_is_a_metric() -> None:
         assert shown["podgroup_extender_planning_recent_seconds"]["default"] > 6.0
 
 
+async def test_a_namespace_with_more_budgets_than_are_read_is_a_metric() -> None:
+    async with rigged(replace(FAST, plan=PlanSettings(budgets_per_namespace=1))) as rig:
+        path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+        for name in ("one", "two"):
+            spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}
+            await rig.client.create(path, {"metadata": {"name": name}, "spec": spec})
+            told = "podgroup_extender_budgets_unread"
+            if name == "one":
+                assert told not in shown_metrics(rig)
+        await rig.until(
+            lambda: shown_metrics(rig).get(told) == {"default": 2.0}, "the metric names it"
+        )
+
+
 async def test_members_of_another_scheduler_get_no_seat() -> None:
     async with rigged(FAST) as rig:
         await rig.gang("low", 2, "low", on="n")

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
+from extender.gang.act.clocks import Clocks
 from extender.gang.incremental.planning_cache import PlanningCache
+from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
+from extender.gang.tell.decisions import Verb
 from extender.groups.resolver import Resolver
-from extender.model.objects import DisruptionBudget, GangKey, LabelSelector, Requirement
-from extender.model.settings import Settings
+from extender.model.objects import DisruptionBudget, GangKey, LabelSelector, Pod, Requirement
+from extender.model.plan import Plan, Refusal
+from extender.model.policy import OptOutRule, PolicySettings
+from extender.model.settings import PlanSettings, Settings
+from extender.model.snapshot import Snapshot
+from tests.gang.rig import Rig, full_cluster
 from tests.gang.world import gang_key, group, node, pod, snapshot
 
+FEW = Settings(plan=PlanSettings(budgets_per_namespace=3))
 NODES = [node(f"n{at}") for at in range(40)]
 TENANTS = [
     pod(f"tiny{at}", cpu=0.01, on=f"n{at}", namespace="tenant", labels={"app": f"a{at}"})
@@ -56,8 +68,8 @@ class Counting:
 class Watched:
     """A planning cache whose work is counted."""
 
-    def __init__(self) -> None:
-        self.cache = PlanningCache(Resolver(Settings().groups), Settings())
+    def __init__(self, settings: Settings = FEW) -> None:
+        self.cache = PlanningCache(Resolver(settings.groups), settings)
         self.counting = Counting(self.cache.census)
         self.cache.census = self.counting  # type: ignore[assignment]
         self._generation = 1
@@ -75,7 +87,7 @@ class Watched:
 
 
 def test_one_more_budget_of_many_puts_no_node_again() -> None:
-    watched = Watched()
+    watched = Watched(Settings(plan=PlanSettings(budgets_per_namespace=2000)))
     many = [budget(at) for at in range(1500)]
     assert watched.put(*many[:1400]) == len(NODES)
     for more in range(1400, 1410):
@@ -104,3 +116,112 @@ def test_gangs_of_other_namespaces_are_not_judged_again() -> None:
     assert watched.judged(key) is first
     watched.put(budget(0), budget(1), budget(0, "default"))
     assert watched.judged(key) is not first
+
+
+TENANT_ROOM = [
+    replace(each, requests=(("cpu", 3_000), ("pods", 1))) if each.namespace == "tenant" else each
+    for each in TENANTS
+]
+URGENT = pod("urgent", cpu=2, priority=1000, group="urgent")
+"""Needs the room of some pod: each node has four CPUs."""
+
+
+def asked(
+    *budgets: DisruptionBudget, settings: Settings = FEW, pods: Sequence[Pod] = TENANT_ROOM
+) -> Plan | Refusal:
+    """Ask for a gang of one while a tenant has these budgets."""
+    resolver = Resolver(settings.groups)
+    state = replace(
+        snapshot(
+            NODES, [*pods, URGENT], [group("urgent", 1)], namespaces={"default": {}, "tenant": {}}
+        ),
+        budgets=budgets,
+    )
+    gang = resolver.resolve(gang_key("urgent"), state)
+    return Planner(settings, resolver).plan(GangQuestion(gang, state))
+
+
+def nothing(at: int, namespace: str = "tenant") -> DisruptionBudget:
+    """A budget that matches no pod."""
+    wanted = LabelSelector((Requirement("none", "In", ("x",)),))
+    return replace(budget(at, namespace), selector=wanted)
+
+
+def test_no_pod_of_a_namespace_with_too_many_budgets_goes_and_the_refusal_names_it() -> None:
+    assert isinstance(asked(*map(nothing, range(3))), Plan)
+    refused = asked(*map(nothing, range(4)))
+    assert isinstance(refused, Refusal)
+    why = (
+        "namespace tenant has more PodDisruptionBudgets than are read "
+        "(plan.budgetsPerNamespace: 3): none of its pods is evicted"
+    )
+    assert f"tenant/tiny0 stays on n0: {why}" in refused.details
+
+
+def test_only_that_namespace_is_concerned() -> None:
+    """Pods of another one go, though they are dearer, and their own budgets still count."""
+    other = [replace(each, namespace="default", priority=500) for each in TENANT_ROOM[:2]]
+    other[0] = replace(other[0], labels={"app": "kept"})
+    kept = LabelSelector((Requirement("app", "In", ("kept",)),))
+    budgets = [*map(nothing, range(4)), replace(budget(0, "default"), selector=kept)]
+    plan = asked(*budgets, pods=[*other, *TENANT_ROOM[2:]])
+    assert isinstance(plan, Plan)
+    assert [victim.name for victim in plan.victims] == ["tiny1"]
+
+
+def test_budgets_that_are_not_to_count_do_not_by_their_number() -> None:
+    """Who may not opt out by a budget may not by a thousand."""
+    trusted = replace(
+        FEW, policy=PolicySettings(opt_out={"PodDisruptionBudget": OptOutRule(namespaces=None)})
+    )
+    assert isinstance(asked(*map(nothing, range(4)), settings=trusted), Plan)
+    preferred = replace(FEW, plan=replace(FEW.plan, pdb_policy="prefer"))
+    assert isinstance(asked(*map(nothing, range(4)), settings=preferred), Plan)
+
+
+def test_a_namespace_that_has_too_many_budgets_costs_its_nodes_once() -> None:
+    watched = Watched()
+    watched.put(*map(nothing, range(3)))
+    assert watched.put(*map(nothing, range(4))) == len(NODES)
+    assert watched.cache.guards.crowded == {"tenant": 4}
+    assert watched.put(*map(nothing, range(5))) == 0
+    assert watched.put(*map(nothing, range(3))) == len(NODES)
+    assert watched.cache.guards.crowded == {}
+
+
+def test_what_budgets_cost_is_told_by_the_namespace_that_has_them() -> None:
+    planner = Planner(FEW, Resolver(FEW.groups))
+    planner.see(BASE)
+    assert planner.budget_shares() == {}
+    planner.see(replace(BASE, generation=2, budgets=(budget(0),)))
+    shares = planner.budget_shares()
+    assert shares.keys() == {"tenant"}
+    assert 0.5 < shares["tenant"] <= 1
+    planner.see(replace(BASE, generation=3, budgets=(budget(0),), pending={}))
+    assert planner.budget_shares() == {}
+
+
+async def test_a_gang_is_not_charged_for_budgets_of_others(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are paid for by the namespace that has them, and no gang is suspended for them."""
+    await rig.stop_rounds()
+    await full_cluster(rig)
+    planning: Any = rig.coordinator._planning
+    take_in, later = planning.thread.take_in, [0.0]
+
+    async def dear(state: Snapshot) -> dict[str, float]:
+        if planning.thread.planner.seen != state.generation:
+            later[0] += 300.0
+        return {**await take_in(state), "tenant": 300.0}
+
+    monkeypatch.setattr(planning.thread, "take_in", dear)
+    clocks = Clocks(monotonic=lambda: time.monotonic() + later[0])
+    monkeypatch.setattr(planning.turns, "_clocks", clocks)
+    planning.thread.planner.seen = -1
+    flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
+    assert not isinstance(flight, Refusal)
+    assert later[0] >= 300
+    used = rig.coordinator.admission.turns.totals(time.monotonic())
+    assert used["tenant"] > 290
+    assert used.get("default", 0.0) < 100

@@ -12,7 +12,7 @@ Five rules, each with a file of its own that says how it counts:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -146,6 +146,11 @@ class Admission:
         """Return the snapshot without counting on those who did not go for the gang lately."""
         stayed = self.stayed.of(gang, self._clocks.monotonic())
         return replace(snapshot, stayed=stayed) if stayed else snapshot
+
+    def took_in(self, seconds: Mapping[str, float]) -> None:
+        """Count the planning time that budgets of namespaces took while the cluster was read."""
+        for namespace, each in seconds.items():
+            self.turns.spend(namespace, each, self._clocks.monotonic())
 
     def searched(self, gang: Gang, seconds: float, causes: Collection[str] = ()) -> None:
         """Count the planning time that a search took, for the namespaces that have caused it if

@@ -7,6 +7,7 @@ Verbs and the planning loop ask ``answering.py``; ``turns.py`` searches, one gan
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from extender.gang.act.book import Flight
 from extender.gang.act.changes import Changes
@@ -87,6 +88,11 @@ class Coordinator:
     def recovered(self) -> bool:
         """Whether the records of a life before are taken in."""
         return self.readiness.recovered
+
+    @property
+    def crowded_budgets(self) -> Mapping[str, int]:
+        """Namespaces with more disruption budgets than are read, and how many they have."""
+        return self._planning.thread.planner.crowded
 
     # -- deciding -----------------------------------------------------------------------
 

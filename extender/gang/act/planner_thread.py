@@ -100,9 +100,7 @@ class PlannerThread:
         """
         self._require_open()
         planner = self.planner
-        if snapshot.generation != planner.seen:
-            # In proportion to the cluster, not to the gang: not a matter of its seconds.
-            await self._run(lambda: planner.see(snapshot))
+        await self.take_in(snapshot)  # not a matter of the gang's seconds
         if planner is not self.planner:
             return await self.plan(gang, snapshot, holds, masks, offered)
         cancel = array("b", [0])
@@ -187,16 +185,35 @@ class PlannerThread:
         """Ask whether a plan's seats can all be taken on this snapshot (``Planner.check``)."""
         return await self._run(lambda: self.planner.check(gang, seats, going, snapshot, holds))
 
-    async def show(self, present: Callable[[], Snapshot]) -> None:
-        """Show the planner how things stand: reading 150,000 pods must not wait for a gang."""
+    async def show(self, present: Callable[[], Snapshot]) -> Mapping[str, float]:
+        """Show the planner how things stand: reading 150,000 pods must not wait for a gang.
+
+        Returns what ``take_in`` does.
+        """
         now = self._now()
         if 0 <= now - self._shown < SEE_SECONDS:
-            return
+            return {}
         self._shown = now
-        snapshot = present()
+        return await self.take_in(present())
+
+    async def take_in(self, snapshot: Snapshot) -> Mapping[str, float]:
+        """Show the planner a snapshot; return the seconds that budgets of a namespace took of it.
+
+        It is in proportion to the cluster, not to a gang, and limited by plan.budgetsPerNamespace.
+        Raises NotReady after ``close``.
+        """
+        self._require_open()
         planner = self.planner
-        if snapshot.generation != planner.seen:
-            await self._run(lambda: planner.see(snapshot))
+        if snapshot.generation == planner.seen:
+            return {}
+
+        def look() -> Mapping[str, float]:
+            began = time.monotonic()
+            planner.see(snapshot)
+            seconds = time.monotonic() - began
+            return {name: share * seconds for name, share in planner.budget_shares().items()}
+
+        return await self._run(look)
 
     async def _run(self, work: Callable[[], Answer]) -> Answer:
         """Run ``work`` on the thread; until it ends, life is expected of the thread."""

@@ -96,7 +96,7 @@ class PlanningRounds:
         """Plan gangs that wait and that nobody has asked about, by turns."""
         if not self._readiness.begun:
             return
-        await self._planner_thread.show(self._snapshot)
+        self._admission.took_in(await self._planner_thread.show(self._snapshot))
         self._apart.tell(self._planner_thread.planner.take_aside())
         if self._readiness.stale() is not None or not self._leadership.acts:
             return

@@ -318,6 +318,7 @@ class PlanningTurns:
         snapshot = self._admission.counted_on(gang, snapshot)
         holds = (*self._book.holds(), *self.booked(gang, snapshot))
         self._decisions.searched(SearchInput(gang.key, snapshot, holds, masks, dict(offered or {})))
+        await self._take_in(snapshot)
         began = self._clocks.monotonic()
         try:
             return await self._planner_thread.plan(gang, snapshot, holds, masks, offered)
@@ -329,6 +330,10 @@ class PlanningTurns:
         finally:
             self._admission.searched(gang, self._clocks.monotonic() - began, causes)
 
+    async def _take_in(self, snapshot: Snapshot) -> None:
+        """Show the planner the cluster: no gang is charged for what others have made of it."""
+        self._admission.took_in(await self._planner_thread.take_in(snapshot))
+
     async def supposing(
         self, gang: Gang, snapshot: Snapshot, holds: tuple[Hold, ...]
     ) -> Plan | Refusal:
@@ -337,6 +342,7 @@ class PlanningTurns:
         Raises Overran: that a harder question took too long says nothing of the gang itself.
         """
         async with self.lock.turn(lambda: self._admission.turn_of(gang)):
+            await self._take_in(snapshot)
             began = self._clocks.monotonic()
             masks = self._struck(gang, snapshot, {})
             try:

@@ -8,7 +8,7 @@ never depends on what was kept: an empty planning gives the same answers.
 from __future__ import annotations
 
 from array import array
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from itertools import compress
 from math import inf
@@ -87,6 +87,11 @@ class PlanningCache:
         """Their records, in the same order."""
         self.guards = SelectorIndex()
         """Which of the last snapshot's disruption budgets, by place, speak for a pod."""
+        self._most_budgets = settings.plan.budgets_per_namespace
+        self.budget_work: Counter[str] = Counter()
+        """Namespace -> selectors and pods that were looked at for its budgets since ``renew``."""
+        self.all_work = 0
+        """Those, and the pods and nodes that were looked at for anything else."""
         self.now = 0.0
         self._last = Snapshot(generation=-1)
         least = (settings.plan.min_runtime_seconds, *settings.fairness.min_runtime_seconds.values())
@@ -117,6 +122,7 @@ class PlanningCache:
         """Bring everything up to this snapshot; return the nodes that differ from the last."""
         last, now = self._last, snapshot.now
         nodes = snapshot.nodes
+        self.budget_work.clear()
         changed = differing(last.nodes, nodes) | differing(last.bound, snapshot.bound)
         dirty = set(changed)
         if nodes is not last.nodes and self._take_nodes(nodes):
@@ -159,6 +165,8 @@ class PlanningCache:
                 )
             }
         self._last, self.now = snapshot, now
+        others = sum(len(snapshot.bound.get(name, ())) for name in dirty - recounted)
+        self.all_work = self.budget_work.total() + others + len(nodes)
         self._bring_up(dirty)
         if not self._most_numbers:
             # Those that are in use may be as many again before all is numbered anew.
@@ -281,19 +289,26 @@ class PlanningCache:
             return set(), set()
         before = self.guards
         budgets = ((budget.namespace, budget.selector) for budget in snapshot.budgets)
-        self.guards = after = SelectorIndex(budgets, before)
+        self.guards = after = SelectorIndex(budgets, before, self._most_budgets)
         changed = before.differing(after)
-
-        def differs(pod: Pod) -> bool:
-            if pod.namespace not in changed:
-                return False
-            old = before.count(pod.namespace, pod.labels)
-            new = after.count(pod.namespace, pod.labels)
-            return min(old, DECISIVE_BUDGETS) != min(new, DECISIVE_BUDGETS)
-
         if not changed:
             return changed, set()
-        nodes = {name for name, pods in snapshot.bound.items() if any(map(differs, pods))}
+        work = self.budget_work
+        for namespace in changed:
+            work[namespace] += after.size(namespace)
+        nodes = set()
+        for name, pods in snapshot.bound.items():
+            for pod in pods:
+                namespace = pod.namespace
+                if namespace not in changed:
+                    continue
+                work[namespace] += 1
+                old = before.count(namespace, pod.labels)
+                new = after.count(namespace, pod.labels)
+                if min(old, DECISIVE_BUDGETS) != min(new, DECISIVE_BUDGETS):
+                    work[namespace] += len(pods)
+                    nodes.add(name)
+                    break
         return changed, nodes
 
     @staticmethod

@@ -152,6 +152,13 @@ class Protections:
         if budgets > 1 and guarded(pod) and plan.pdb_policy == "respect":
             these = counted(budgets, "disruption budget", "matches", "match")
             why = f"{these} it: the Eviction API refuses it"
+            if budgets > plan.budgets_per_namespace:
+                # No number that changes: a message that does is told again and again.
+                why = (
+                    f"namespace {pod.namespace} has more PodDisruptionBudgets than are read "
+                    f"(plan.budgetsPerNamespace: {plan.budgets_per_namespace}): none of its pods "
+                    "is evicted"
+                )
             found.append(Shield(why, self._below(BUDGET, pod.namespace, snapshot), gang=True))
         if owner is not None and owner.kind == "DaemonSet" and not plan.evict_daemon_set_pods:
             why = "a DaemonSet's pod comes back to its node"

@@ -86,6 +86,17 @@ class Planner:
         """Return pods that were set aside since this was asked last, each with the reason."""
         return self._planning.preemptability.aside.take()
 
+    @property
+    def crowded(self) -> Mapping[str, int]:
+        """Namespaces with more disruption budgets than are read, and how many they have."""
+        return self._planning.guards.crowded
+
+    def budget_shares(self) -> dict[str, float]:
+        """Return which part of taking in the last snapshot came from a namespace's budgets, as far
+        as any did."""
+        planning = self._planning
+        return {name: work / planning.all_work for name, work in planning.budget_work.items()}
+
     def see(self, snapshot: Snapshot) -> ClusterView:
         """Take a snapshot in; ahead of the next question, that one finds less to do."""
         try:
