@@ -116,6 +116,8 @@ class SelectorIndex:
         self._of: dict[str, _Selectors] = {}
         self.crowded: dict[str, int] = {}
         """Namespace -> how many selectors it has."""
+        self.namespaces = places.keys()
+        """Those with a selector at all."""
         for namespace, listed in selectors.items():
             if most is not None and len(listed) > most:
                 self.crowded[namespace] = len(listed)

@@ -341,7 +341,7 @@ class PlanningCache:
     def _put(self, names: Iterable[str], census: Census | CompiledCensus) -> None:
         nodes, bound, now = self._last.nodes, self._last.bound, self.now
         of_pod, member_key = self.preemptability.of_pod, self.member_key
-        count = self.guards.count
+        count, some = self.guards.count, self.guards.namespaces
         for name in names:
             node = nodes.get(name)
             if node is None:
@@ -351,7 +351,7 @@ class PlanningCache:
             for pod in bound.get(name, ()):
                 try:
                     key = unit_key(member_key(pod), pod)
-                    budgets = count(pod.namespace, pod.labels)
+                    budgets = count(pod.namespace, pod.labels) if pod.namespace in some else 0
                 except Exception as error:  # a mistake of ours about this pod: it stays
                     self.preemptability.aside.put((pod,), error)
                     key, budgets = None, 0

@@ -361,7 +361,9 @@ class Build:
                 for at, subject in enumerate(subjects)
                 if isinstance(subject, VictimUnit)
                 and any(pod.uid in counted for pod in subject.pods)
-            ),
+            )
+            if counted
+            else (),
             blocked=part.blocked,
         )
 

@@ -27,7 +27,7 @@ NOT_KNOWN = "devices are allocated by kube-scheduler and are not known here"
 
 def claims_devices(gang: Gang) -> bool:
     """Whether a pending member claims devices."""
-    return any(pod.shape.devices for pod in gang.pending)
+    return any(pod.shape.unmodelled and pod.shape.devices for pod in gang.pending)
 
 
 def unconfirmed(gang: Gang, snapshot: Snapshot) -> Refusal | None:
