@@ -9,7 +9,8 @@ scheduler that asks about one pod after the other, as kube-scheduler does. Cases
 - ``gangs``: one namespace with 30 such gangs;
 - ``budgets``: a namespace with 1,500 PodDisruptionBudgets of 10 NotIn requirements and 300 tiny
   pods, one more of each every half second, and twelve gangs of another namespace;
-- ``alone``: pods of no gang that ask ``preempt``, where every candidate would break a gang.
+- ``alone``: the gangs of ``namespaces``, and beside them less urgent pods of no gang that ask
+  ``preempt``, where every candidate would break a gang.
 
 Exit status 1 when a verb took longer than ``--bound`` seconds or was not answered with 200.
 Synthetic, loopback only; all processes share the machine.
@@ -48,11 +49,13 @@ GIVEN_UP = 120.0
 """Seconds after which the scheduler asks for an answer no more, so that a run has an end."""
 SIZE = 20
 BUDGETS, TINY, HONEST = 1500, 300, 12
+ALONE = 30
 BUDGET_SECONDS = 0.5
 AT_ONCE = 50
-CLASSES = {"low": 1, "middle": 50, "high": 1000}
+CLASSES = {"low": 1, "middle": 50, "high": 1000, "top": 2000}
 GROUP_API = "/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups"
 BUDGET_API = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
+TRIED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
 Obj = dict[str, Any]
 
 
@@ -97,13 +100,17 @@ class Cluster:
             cpu, memory = self._random.randint(7000, 10000), self._random.randint(20, 40)
             await self.pod("running", cls, name, cpu, memory, node)
 
-    async def gang(self, namespace: str, *, alike: bool = False) -> list[Obj]:
+    async def gang(self, namespace: str, cls: str = "high", *, alike: bool = False) -> list[Obj]:
         """Make a gang of members that all differ, or are all ``alike``; return its pods."""
-        name, between = await self._group(namespace, "high", SIZE), self._random.randint
+        name, between = await self._group(namespace, cls, SIZE), self._random.randint
         amounts = [(between(3000, 15000), between(8, 60)) for _ in range(SIZE)]
         if alike:
             amounts = [amounts[0]] * SIZE
-        return [await self.pod(namespace, "high", name, cpu, memory) for cpu, memory in amounts]
+        pods = [await self.pod(namespace, cls, name, cpu, memory) for cpu, memory in amounts]
+        for pod in pods:  # kube-scheduler has tried it once: the planning loop looks for its gang
+            path = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}/status"
+            await self._client.patch(path, {"status": {"conditions": [TRIED]}})
+        return pods
 
     async def _group(self, namespace: str, cls: str, size: int) -> str:
         self._made += 1
@@ -266,15 +273,15 @@ async def made(case: str, cluster: Cluster) -> list[Obj]:
         await _some([lambda: cluster.budget("tenant")] * BUDGETS)
         await _some([lambda: cluster.tiny("tenant")] * TINY)
         return [pod for _ in range(HONEST) for pod in await cluster.gang("honest", alike=True)]
-    if case == "alone":
-        await cluster.namespace("honest")
-        return [await cluster.pod("honest", "high", "", 9000, 30) for _ in range(10)]
-    wanted = [(f"team-{at}", 3) for at in range(8)] if case == "namespaces" else [("team", 30)]
+    wanted = [("team", 30)] if case == "gangs" else [(f"team-{at}", 3) for at in range(8)]
     pods: list[Obj] = []
     for name, gangs in wanted:
         await cluster.namespace(name)
         for _ in range(gangs):
-            pods += await cluster.gang(name)
+            pods += await cluster.gang(name, "top" if case == "alone" else "high")
+    if case == "alone":
+        await cluster.namespace("honest")
+        return [await cluster.pod("honest", "high", "", 9000, 30) for _ in range(ALONE)]
     return pods
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -225,3 +226,31 @@ async def test_a_gang_is_not_charged_for_budgets_of_others(
     used = rig.coordinator.admission.turns.totals(time.monotonic())
     assert used["tenant"] > 290
     assert used.get("default", 0.0) < 100
+
+
+class Late:
+    """A search that is told to come back with nothing while its budgets are looked up."""
+
+    def __init__(self) -> None:
+        self.looked = 0
+
+    def __getitem__(self, index: int, /) -> int:
+        names = {frame.name for frame in traceback.extract_stack()}
+        self.looked += "budgets_of" in names
+        return 2 if self.looked else 0
+
+
+def test_putting_budgets_together_ends_in_time_and_no_pod_is_set_aside_for_it() -> None:
+    settings = Settings(plan=PlanSettings(pdb_policy="prefer"))
+    resolver = Resolver(settings.groups)
+    state = replace(
+        snapshot(NODES, [*TENANT_ROOM, URGENT], [group("urgent", 1)]),
+        budgets=tuple(map(budget, range(40))),
+    )
+    planner, flag = Planner(settings, resolver), Late()
+    gang = resolver.resolve(gang_key("urgent"), state)
+    answer = planner.plan(GangQuestion(gang, state), cancel=flag)
+    assert flag.looked
+    assert isinstance(answer, Refusal)
+    assert "its time was up before the question could be put together" in answer.message
+    assert planner.take_aside() == []

@@ -11,23 +11,30 @@ from extender.gang.plan.units import Units
 from extender.model.objects import DisruptionBudget, Pod
 from extender.model.snapshot import Snapshot
 from extender.search.problem import Budget
+from extender.search.problem.stop import Stop
 
 Uses = tuple[tuple[int, int], ...]
 """Budget and pods in it."""
 
 
 def budgets_of(
-    gathered: Units, planning: PlanningCache, snapshot: Snapshot, asked: int, level: int
+    gathered: Units,
+    planning: PlanningCache,
+    snapshot: Snapshot,
+    asked: int,
+    level: int,
+    stop: Stop,
 ) -> tuple[tuple[Budget, ...], dict[str, Uses]]:
     """Return the budgets that some candidate counts in, and candidate -> (budget, pods) of them.
 
     ``asked``: the preemptor's priority. ``level``: the cost level at which what exceeds a budget
-    counts.
+    counts. Raises OutOfTime when not even a first answer is waited for.
     """
     every, guards = snapshot.budgets, planning.guards
     protections = planning.preemptability.protections
     used = {}
     for candidate, _ in gathered.candidates if every else ():
+        stop.check_first()
         use = budget_use(candidate.pods, guards, every)
         if use:
             used[candidate.uid] = use

@@ -56,7 +56,7 @@ from extender.search.problem import (
     Unit,
     Vector,
 )
-from extender.search.problem.stop import Stop
+from extender.search.problem.stop import OutOfTime, Stop
 from extender.search.several.leading_class import JOINT, leads
 from extender.search.several.reductions import least_request
 
@@ -285,6 +285,8 @@ class Build:
             units, self._slow = within(units, self._patience, longest, self._snapshot.now)
         try:
             return self._built(part, units)
+        except OutOfTime:
+            raise
         except Exception:
             sound = self._sound(units)
             if len(sound.candidates) == len(units.candidates):
@@ -447,7 +449,8 @@ class Build:
         self, gathered: Units, costs: CostLevels
     ) -> tuple[tuple[Budget, ...], dict[str, Uses]]:
         asked = self._gang.preemptor_priority
-        return budgets_of(gathered, self._planning, self._snapshot, asked, costs.budget_level)
+        level = costs.budget_level
+        return budgets_of(gathered, self._planning, self._snapshot, asked, level, self._stop)
 
     def _sound(self, gathered: Units) -> Units:
         """Without candidates whose cost or budgets cannot be told; those are set aside."""
@@ -458,6 +461,8 @@ class Build:
                 costs = CostLevels(self._order, [units[0].priority], self._snapshot, {})
                 costs.candidates(units, self._planning.victim_costs.of(units))
                 self._budgets(replace(NOBODY, candidates=(entry,)), costs)
+            except OutOfTime:
+                raise
             except Exception as error:  # a mistake of ours about this unit
                 self._planning.preemptability.aside.put(units[0].pods, error)
             else:
