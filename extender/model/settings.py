@@ -136,7 +136,7 @@ class PlanSettings(Section, frozen=True, kw_only=True):
     """Orders of one's own: name -> levels, what weighs most first (model.cost_order)."""
     pdb_policy: Literal["respect", "prefer"] = "respect"
     """respect: a plan never exceeds a budget. prefer: it may, at the highest cost."""
-    budgets_per_namespace: int = 500
+    budgets_per_namespace: int = 1000
     """PodDisruptionBudgets of one namespace whose selectors are read. Where there are more, each
     pod of the namespace counts as covered by two, which the Eviction API refuses."""
     patience_seconds: float = 60.0
