@@ -318,9 +318,10 @@ class PlanningTurns:
         snapshot = self._admission.counted_on(gang, snapshot)
         holds = (*self._book.holds(), *self.booked(gang, snapshot))
         self._decisions.searched(SearchInput(gang.key, snapshot, holds, masks, dict(offered or {})))
-        await self._take_in(snapshot)
         began = self._clocks.monotonic()
         try:
+            await self._take_in(snapshot)
+            began = self._clocks.monotonic()
             return await self._planner_thread.plan(gang, snapshot, holds, masks, offered)
         except Overran:
             return self._admission.overran(gang, self._clocks.monotonic() - began)
