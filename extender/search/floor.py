@@ -32,7 +32,7 @@ from extender.search.problem.stop import Stop
 SECONDS = 6e-6
 """For a node, or for what a unit releases on one; half of it more for each level."""
 MOST_SECONDS = 0.2
-"""What is left out after that are meetings."""
+"""What is left out after that are meetings, but for the first level that has a cost."""
 SCALE = 1 << 20
 """Shares are whole numbers of this part of a seat, rounded up."""
 MOST_SUMS = 64
@@ -70,7 +70,7 @@ def joined(bound: Vector, least: Vector) -> Vector:
 
 def floor(problem: Problem, stop: Stop) -> Vector:
     """Return (L,) what every answer costs at least at each level. Meetings are left out once
-    ``stop`` is over."""
+    ``stop`` is over, but for the first level that has a cost."""
     none = (0,) * len(problem.levels)
     if any(amount < 0 for unit in problem.units for amount in unit.cost):
         return none
@@ -214,13 +214,13 @@ def _least(problem: Problem, request: Vector, nodes: Sequence[_Node], stop: Stop
     for node in nodes:
         for unit, share in zip(node.units, node.shares, strict=True):
             shares[unit] = shares.get(unit, 0) + share
-    known: dict[frozenset[int], int] = {}
+    known: dict[frozenset[int], int] = {frozenset(): 0}
     found = []
     for level in range(len(problem.levels)):
         costs = {unit: problem.units[unit].cost[level] for unit in shares}
         paying = frozenset(unit for unit, cost in costs.items() if cost)
         if paying not in known:
-            late = stop.over()
+            late = len(known) > 1 and stop.over()  # the first that has a cost matters most
             known[paying] = 0 if late else _fewest(_wanted(problem), request, nodes, paying)
         cheapest = sorted(costs[unit] for unit in paying)[: known[paying]]
         found.append(max(_by_shares(wanted, costs, shares), sum(cheapest)))
