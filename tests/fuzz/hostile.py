@@ -273,6 +273,7 @@ def pods(draw: st.DrawFn) -> Obj:
         "mirror": draw(st.integers(0, 9)) == 0,
         "first": draw(st.integers(0, len(NODES) - 1)),
         "squats": draw(st.integers(0, 4)) == 0,
+        "unready": draw(st.integers(0, 3)) == 0,
     }
 
 
@@ -338,16 +339,26 @@ member_groups = st.builds(
     counts,
 )
 budgets = st.builds(
-    lambda name, chosen, allowed: {
+    lambda name, chosen, allowed, policy, healthy: {
         "budget": {
             "metadata": {"name": name},
-            "spec": {"selector": chosen, "maxUnavailable": allowed},
-            "status": {"disruptionsAllowed": allowed},
+            "spec": {
+                "selector": chosen,
+                "maxUnavailable": allowed,
+                "unhealthyPodEvictionPolicy": policy,
+            },
+            "status": {
+                "disruptionsAllowed": allowed,
+                "currentHealthy": healthy,
+                "desiredHealthy": 1,
+            },
         }
     },
     st.sampled_from(("x", "y")),
     selectors,
     st.integers(0, 2),
+    st.sampled_from(("IfHealthyBudget", "IfHealthyBudget", "AlwaysAllow")),
+    st.integers(0, 1),
 )
 
 

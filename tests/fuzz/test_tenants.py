@@ -156,3 +156,18 @@ def test_an_owner_whose_size_stumbles_is_seen(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("extender.groups.owned._plain", stumbles)
     with pytest.raises(Broken, match=r"contained.*KeyError"):
         play((False, [owner(9)]))
+
+
+def test_a_plan_beyond_a_budget_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the administrator lets the tenant's budgets count."""
+    budget = {"metadata": {"name": "b"}, "spec": {"selector": {}}}
+    budget["status"] = {"disruptionsAllowed": 0}
+    steps = [{"budget": budget}, pods()]
+    play((True, steps))
+    budget["status"] |= {"currentHealthy": 1, "desiredHealthy": 1}
+    free = play((True, [{"budget": budget}, {**pods(), "unready": True}]))
+    assert free.seen["unready"]
+    assert free.seen["victims"]
+    monkeypatch.setattr("extender.gang.plan.budgets.takes", lambda pod, budget: False)
+    with pytest.raises(Broken, match="budget b"):
+        play((True, steps))

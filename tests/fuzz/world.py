@@ -17,6 +17,7 @@ from extender.cache import followed_resources
 from extender.cache.reader import ResourceReader
 from extender.cache.stats import CacheStats, WatchStats
 from extender.cache.store import Store
+from extender.fit.selectors import matches
 from extender.gang.act.last_check import KeptGangs
 from extender.gang.incremental.protection import MIRROR_ANNOTATION, Protections
 from extender.gang.plan.assemble import assemble
@@ -296,6 +297,9 @@ class World:
                 if step.get("mirror"):
                     document["metadata"].setdefault("annotations", {})[MIRROR_ANNOTATION] = "mine"
                 document["status"] = {"phase": "Running", "startTime": "2027-01-15T07:00:01Z"}
+                if step.get("unready"):
+                    document["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+                    self.seen["unready"] += 1
                 if step["ends"]:
                     meta = document["metadata"]
                     meta["deletionTimestamp"] = rfc3339(NOW + step["ends"])
@@ -359,6 +363,7 @@ class World:
             if guarded:
                 raise Broken(f"{guarded} go, though their budgets are not read")
         gangs, protections = KeptGangs(self.resolver), Protections(SETTINGS)
+        self._within_budgets(gang, plan, state, protections)
         for unit in units.values():
             why = unit_problem(unit, plan.priority, state, gangs, protections)
             if why:
@@ -368,6 +373,28 @@ class World:
         """Whether the Eviction API looks for budgets of a victim that may be spared."""
         pod = self.store.pods.by_uid[victim.uid]
         return not (pod.deleting or pod.phase == "Pending")
+
+    def _within_budgets(
+        self, gang: Gang, plan: Plan, state: Snapshot, protections: Protections
+    ) -> None:
+        """The Eviction API would let all of them go, where budgets of their namespace count."""
+        for budget in state.budgets:
+            if not protections.budget_counts(budget.namespace, plan.priority, state):
+                continue
+            there = (present(victim, state) for victim in plan.victims)
+            asked = [
+                pod.name
+                for pod in there
+                if pod is not None
+                and pod.namespace == budget.namespace
+                and matches(budget.selector, pod.labels)
+                and pod.phase == "Running"
+                and not pod.deleting
+                and not (pod.unready and budget.unready_free)
+            ]
+            if len(asked) > budget.allowed:
+                told = f"{asked} of budget {budget.name} ({budget.allowed}) go for {gang.key}"
+                raise Broken(told)
 
     def _briefly(self, gang: Gang, refusal: Refusal) -> None:
         names = list(NODES)
