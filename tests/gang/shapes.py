@@ -1,0 +1,221 @@
+"""Small clusters of every shape that a rule counts, and a model of them that tries everything.
+
+The model knows nothing of the extender: it is written from what kube-scheduler's filters, the
+Eviction API and Volcano's PodGroup promise. One rule a cluster; parts, budgets, terminating pods
+and pods that ask for nothing in all of them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, permutations, product
+from typing import Literal
+
+CPUS = 4
+URGENT = 100
+PRIORITIES = (0, 5, 50, 200)
+Rule = Literal["", "spread", "affinity", "anti-affinity", "shy", "host-port"]
+RULES: tuple[Rule, ...] = ("", "spread", "affinity", "anti-affinity", "shy", "host-port")
+"""Of members: spread evenly over nodes, by pods with label app=job; beside a pod app=target; beside
+none app=noisy; kept away by pods that are shy of app=job; each with a port of its node."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A pod on a node."""
+
+    name: str
+    node: int
+    cpu: int
+    priority: int
+    app: str
+    leaving: bool = False
+    budget: int = -1
+    pending: bool = False
+    unready: bool = False
+
+
+@dataclass(frozen=True)
+class World:
+    """A cluster and a gang of parts that wants seats."""
+
+    rule: Rule
+    nodes: int
+    bound: tuple[Bound, ...]
+    parts: Mapping[str, tuple[int, int, int]]
+    """Name -> members, how many it needs, CPU of each."""
+    quorum: int
+    allowed: tuple[int, ...]
+    """Of each budget: status.disruptionsAllowed."""
+    healthy: tuple[bool, ...]
+    """Of each budget: pods that are not ready may go (IfHealthyBudget with enough healthy ones)."""
+
+
+def world(seed: int) -> World:
+    """Return a random cluster of two or three nodes, at most seven pods and four members."""
+    draw = random.Random(seed)
+    rule = draw.choice(RULES)
+    nodes = draw.randint(2, 3)
+    budgets = draw.randint(0, 2)
+    apps = {"affinity": "target", "anti-affinity": "noisy", "shy": "shy", "host-port": "port"}
+    bound: list[Bound] = []
+    for at in range(nodes):
+        left = CPUS
+        for i in range(draw.randint(0, 3)):
+            cpu = draw.choice((0, 0, 1, 2, 4))
+            if cpu > left or len(bound) == 7:
+                continue
+            left -= cpu
+            bound.append(
+                Bound(
+                    f"p{at}-{i}",
+                    at,
+                    cpu,
+                    draw.choice(PRIORITIES),
+                    draw.choice(("job", "other", apps.get(rule, "job"))),
+                    leaving=draw.random() < 0.15,
+                    budget=draw.randrange(-1, budgets) if budgets else -1,
+                    pending=draw.random() < 0.15,
+                    unready=draw.random() < 0.3,
+                )
+            )
+    parts = {}
+    for name in ("a", "b")[: draw.choice((1, 2, 2))]:
+        count = draw.randint(1, 2)
+        parts[name] = (count, draw.randint(1, count), draw.choice((0, 1, 2, 3, 4)))
+    least, most = sum(p[1] for p in parts.values()), sum(p[0] for p in parts.values())
+    return World(
+        rule,
+        nodes,
+        tuple(bound),
+        parts,
+        draw.randint(least, most),
+        tuple(draw.randint(0, 1) for _ in range(budgets)),
+        tuple(draw.random() < 0.5 for _ in range(budgets)),
+    )
+
+
+# -- what is allowed ---------------------------------------------------------------------
+
+
+def may_go(each: Bound) -> bool:
+    """Whether the gang may evict the pod: of lower priority, and not on its way out."""
+    return each.priority < URGENT and not each.leaving
+
+
+def within_budgets(here: World, victims: Iterable[Bound]) -> bool:
+    """Whether the Eviction API lets all of them go: it asks a budget about pods that run only, and
+    about those that are not ready only where the budget is not healthy."""
+    counts = Counter(
+        each.budget
+        for each in victims
+        if each.budget >= 0
+        and not each.pending
+        and not (each.unready and here.healthy[each.budget])
+    )
+    return all(count <= here.allowed[budget] for budget, count in counts.items())
+
+
+def seats_hold(
+    here: World, gone: Iterable[Bound], seats: Sequence[tuple[str, int]], *, at_once: bool = False
+) -> bool:
+    """Whether members (part, node) can sit there, one after the other, with these pods gone.
+
+    Terminating pods are gone too, or, where the seats are taken ``at_once``, still there: as room,
+    for affinity and anti-affinity, and not for spread (PodTopologySpread passes them over).
+    """
+    out = set(gone)
+    there = [each for each in here.bound if each not in out and (at_once or not each.leaving)]
+    used = Counter(dict.fromkeys(range(here.nodes), 0))
+    for each in there:
+        used[each.node] += each.cpu
+    for part, at in seats:
+        cpu = here.parts[part][2]
+        used[at] += cpu
+        if cpu and used[at] > CPUS:
+            return False
+    if any(
+        used[at] > CPUS and any(here.parts[part][2] for part, seat in seats if seat == at)
+        for at in used
+    ):
+        return False
+    places = [at for _, at in seats]
+    apps = {at: {each.app for each in there if each.node == at} for at in range(here.nodes)}
+    if here.rule == "affinity":
+        return all("target" in apps[at] for at in places)
+    if here.rule == "anti-affinity":
+        return all("noisy" not in apps[at] for at in places)
+    if here.rule == "shy":
+        return all("shy" not in apps[at] for at in places)
+    if here.rule == "host-port":
+        return len(set(places)) == len(places) and all("port" not in apps[at] for at in places)
+    if here.rule == "spread":
+        start = Counter(dict.fromkeys(range(here.nodes), 0))
+        start.update(each.node for each in there if each.app == "job" and not each.leaving)
+        return any(_even(start, order) for order in set(permutations(places)))
+    return True
+
+
+def _even(start: Counter[int], order: Iterable[int]) -> bool:
+    """Whether no seat in this order is more than one above the emptiest node."""
+    now = Counter(start)
+    for at in order:
+        if now[at] + 1 - min(now[each] for each in start) > 1:
+            return False
+        now[at] += 1
+    return True
+
+
+def is_quorum(here: World, seats: Iterable[tuple[str, int]]) -> bool:
+    """Whether enough members sit: of each part, and in all."""
+    counts = Counter(part for part, _ in seats)
+    return sum(counts.values()) >= here.quorum and all(
+        counts[part] >= least for part, (_, least, _) in here.parts.items()
+    )
+
+
+# -- the least loss ------------------------------------------------------------------------
+
+
+def loss(victims: Iterable[Bound]) -> tuple[int, ...]:
+    """Pods lost by priority, the most urgent first."""
+    counts = Counter(each.priority for each in victims)
+    return tuple(counts[priority] for priority in (50, 5, 0))
+
+
+def layouts(here: World) -> Iterator[tuple[tuple[str, int], ...]]:
+    """Every way to seat a quorum or more, members of a part being alike: one member more may even
+    a spread out for the others."""
+    of_part = []
+    for part, (count, least, _) in here.parts.items():
+        of_part.append(
+            [
+                tuple((part, at) for at in seats)
+                for size in range(least, count + 1)
+                for seats in _bags(here.nodes, size)
+            ]
+        )
+    for chosen in product(*of_part):
+        seats = tuple(seat for each in chosen for seat in each)
+        if len(seats) >= here.quorum:
+            yield seats
+
+
+def _bags(nodes: int, size: int) -> list[tuple[int, ...]]:
+    return sorted({tuple(sorted(each)) for each in product(range(nodes), repeat=size)})
+
+
+def least_loss(here: World) -> tuple[int, ...] | None:
+    """The least loss of all sets of victims, None where no set will do."""
+    lower = [each for each in here.bound if may_go(each)]
+    sets = [gone for size in range(len(lower) + 1) for gone in combinations(lower, size)]
+    ways = list(layouts(here))
+    if any(seats_hold(here, (), seats, at_once=True) for seats in ways):
+        return loss(())
+    for gone in sorted(sets, key=loss):
+        if within_budgets(here, gone) and any(seats_hold(here, gone, seats) for seats in ways):
+            return loss(gone)
+    return None

@@ -1,0 +1,141 @@
+"""Plans for small clusters of every shape, against a model that tries every set of victims.
+
+PODGROUP_SHAPES=N plays N clusters instead of some hundreds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+from msgspec.structs import replace
+
+from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
+from extender.groups.resolver import Resolver
+from extender.model.objects import (
+    DisruptionBudget,
+    GangKey,
+    GroupObject,
+    HostPort,
+    LabelSelector,
+    Part,
+    Pod,
+    PodAffinityTerm,
+    PodShape,
+    Requirement,
+    SpreadConstraint,
+)
+from extender.model.plan import Plan, Proof, Refusal
+from extender.model.settings import Settings
+from extender.model.snapshot import Snapshot
+from tests.gang import shapes
+from tests.gang.shapes import URGENT, Bound, World
+from tests.gang.world import NOW, node, pod, snapshot
+
+KEY = GangKey("volcano", "default", "g")
+RESOLVER = Resolver(Settings().groups)
+PLANNER = Planner(Settings(), RESOLVER)
+CASES = int(os.environ.get("PODGROUP_SHAPES", "600"))
+HOST = "kubernetes.io/hostname"
+PORT = (HostPort("0.0.0.0", "TCP", 80),)
+
+
+def labelled(key: str, value: str) -> LabelSelector:
+    return LabelSelector((Requirement(key, "In", (value,)),))
+
+
+def beside(app: str) -> tuple[PodAffinityTerm, ...]:
+    return (PodAffinityTerm(HOST, labelled("app", app), ("default",)),)
+
+
+SHAPES: dict[str, PodShape] = {
+    "": PodShape(),
+    "spread": PodShape(spread=(SpreadConstraint(HOST, 1, labelled("app", "job")),)),
+    "affinity": PodShape(affinity=beside("target")),
+    "anti-affinity": PodShape(anti_affinity=beside("noisy")),
+    "shy": PodShape(),
+    "host-port": PodShape(host_ports=PORT),
+}
+OF_APP = {"shy": PodShape(anti_affinity=beside("job")), "port": PodShape(host_ports=PORT)}
+
+
+def made(each: Bound) -> Pod:
+    labels = {"app": each.app}
+    if each.budget >= 0:
+        labels["guard"] = f"b{each.budget}"
+    found = pod(
+        each.name,
+        cpu=each.cpu,
+        on=f"n{each.node}",
+        priority=each.priority,
+        labels=labels,
+        deleting=NOW + 10 if each.leaving else 0.0,
+        shape=OF_APP.get(each.app, PodShape()),
+    )
+    return replace(found, phase="Pending" if each.pending else "Running", unready=each.unready)
+
+
+def state_of(here: World) -> Snapshot:
+    members = [
+        pod(
+            f"{part}{i}",
+            cpu=cpu,
+            priority=URGENT,
+            labels={"app": "job"},
+            annotations={"scheduling.k8s.io/group-name": "g", "volcano.sh/task-spec": part},
+            shape=SHAPES[here.rule],
+        )
+        for part, (count, _, cpu) in here.parts.items()
+        for i in range(count)
+    ]
+    parts = tuple(Part(name, each=least) for name, (_, least, _) in here.parts.items())
+    group = GroupObject("volcano", "uid-g", "default", "g", here.quorum, parts=parts)
+    budgets = [
+        DisruptionBudget(f"b{i}", "default", f"b{i}", labelled("guard", f"b{i}"), allowed, healthy)
+        for i, (allowed, healthy) in enumerate(zip(here.allowed, here.healthy, strict=True))
+    ]
+    nodes = [node(f"n{at}", cpu=shapes.CPUS) for at in range(here.nodes)]
+    state = snapshot(nodes, [*map(made, here.bound), *members], [group], budgets=budgets)
+    return replace(state, group_sources=frozenset({"volcano"}))
+
+
+def judged(here: World) -> str:
+    """Say how good the plan is; fails where it breaks a rule, or a proof is false."""
+    state = state_of(here)
+    answer = PLANNER.plan(GangQuestion(RESOLVER.resolve(KEY, state), state))
+    best = shapes.least_loss(here)
+    if isinstance(answer, Refusal):
+        assert best is None or "cannot fit" not in answer.message, f"{best} will do"
+        return "none" if best is None else "missed"
+    assert isinstance(answer, Plan)
+    names = {victim.name for victim in answer.victims}
+    gone = [each for each in here.bound if each.name in names]
+    seats = [(seat.name[0], int(seat.node[1:])) for seat in answer.seats]
+    assert all(map(shapes.may_go, gone))
+    assert shapes.within_budgets(here, gone)
+    assert shapes.is_quorum(here, seats)
+    at_once = not gone and not answer.waits_for
+    assert shapes.seats_hold(here, gone, seats, at_once=at_once)
+    assert best is not None
+    assert shapes.loss(gone) >= best
+    if answer.proof is Proof.OPTIMAL:
+        assert shapes.loss(gone) == best, f"{sorted(names)} goes, {best} will do"
+        return "proved"
+    return "least" if shapes.loss(gone) == best else "more"
+
+
+def test_no_rule_is_broken_and_no_proof_is_false() -> None:
+    seen: Counter[str] = Counter()
+    by_rule: Counter[str] = Counter()
+    for seed in range(CASES):
+        here = shapes.world(seed)
+        try:
+            how = judged(here)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {here}") from error
+        seen[how] += 1
+        by_rule[f"{here.rule or 'room'} {how}"] += 1
+    print(dict(seen), dict(sorted(by_rule.items())))
+    assert seen["missed"] + seen["more"] < CASES / 20
+    assert seen["proved"] > CASES / 4
