@@ -86,7 +86,7 @@ class Preempt:
         if gang is not None:
             if not gang.missing:
                 context.kept_off(pod)  # beyond the quorum nobody looks for a seat for it
-            await context.asking.ensure(gang.key, Verb.PREEMPT)
+            await context.asking.ensure(gang.key, Verb.PREEMPT, asked=asked)
             return NOTHING
         if context.samples.withheld(pod.uid):
             # It was refused as a member a moment ago, free nodes and all, and is treated alone now.

@@ -121,3 +121,20 @@ async def test_a_failure_after_the_answer_is_told(
         gate.opened.set()
         told = "planning failed after its verb was answered"
         await rig.until(lambda: any(line["event"] == told for line in logs), "it is logged")
+
+
+@pytest.mark.parametrize("verb", ["filter", "preempt"])
+async def test_what_a_verb_has_waited_for_its_pod_counts(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    await rig.stop_rounds()
+    await full_cluster(rig)
+    monkeypatch.setattr(rig.coordinator.evidence, "now", lambda: rig.coordinator.monotonic() - 100)
+    key = rig.resolver_key("high-0")
+    if verb == "filter":
+        answer = await rig.filter("high-0", "n0", "n1")
+        assert all(IN_TURN in why for why in answer.failed_and_unresolvable.values())
+    else:
+        await rig.preempt("high-0", n0=["low-0"])
+    assert rig.coordinator.book.get(key) is None
+    await rig.until(lambda: rig.coordinator.book.get(key) is not None, "the gang has its plan")
