@@ -83,7 +83,7 @@ async def test_a_gang_in_flight(live: Live, tmp_path: Path) -> None:
     assert status == 0
     assert "pod team/high-1: waiting" in out
     assert "its seat is n" in out
-    assert "considered" not in out
+    assert "possible victims" not in out
 
     status, out, _ = await live.ask("why", "team/low-0")
     assert status == 0

@@ -124,7 +124,7 @@ def test_members_that_run_are_counted_for_sure() -> None:
     plan = plan_for(snapshot(nodes, [runs, theirs, *others, asks], [group("high", 2)]), "high")
     assert evicted(plan) == {"low"}
     assert isinstance(plan, Plan)
-    assert "nobody above priority 1 need go: room enough is below" in plan.explanation
+    assert "only pods of priority 1 or lower are needed" in plan.explanation
 
 
 def test_the_time_that_a_terminating_pod_has_left_is_told_in_whole_seconds() -> None:
@@ -135,14 +135,14 @@ def test_the_time_that_a_terminating_pod_has_left_is_told_in_whole_seconds() -> 
 
 
 def test_that_nobody_is_evicted_is_told() -> None:
-    free = "it fits into free room: nobody is evicted"
+    free = "it fits into free room: no pod is evicted"
     low = pod("low", priority=1, on="n0")
     for pods, there in (([], True), ([low], False)):
         state = snapshot([node("n0")], [*pods, member("high-0")], [group("high", 1)])
         plan = plan_for(state, "high")
         assert isinstance(plan, Plan)
         assert (free in plan.explanation) is there
-        reach = [line for line in plan.explanation if line.startswith("nobody above priority")]
+        reach = [line for line in plan.explanation if line.startswith("only pods of priority")]
         assert bool(reach) is not there
 
 
@@ -174,7 +174,7 @@ def test_up_to_which_priority_pods_go_is_told_where_it_is_known(order: str, *, t
     state = snapshot([node("n0"), node("n1")], [*pods, member("high-0")], [group("high", 1)])
     plan = plan_for(state, "high", Settings(plan=PlanSettings(cost_order=order)))
     assert isinstance(plan, Plan)
-    known = "nobody above priority 1 need go: room enough is below"
+    known = "only pods of priority 1 or lower are needed"
     assert (known in plan.explanation) is there
     assert "evicts 1 pod: 1 single pod" in plan.explanation
     assert "wants 1 seat: " in plan.explanation[0]

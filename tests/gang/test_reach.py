@@ -27,7 +27,7 @@ def test_nobody_above_the_least_sufficient_priority_goes() -> None:
     plan = plan_for(state, "high")
     assert evicted(plan) == {"low-0", "low-1"}
     assert isinstance(plan, Plan)
-    assert "nobody above priority 1 need go: room enough is below" in plan.explanation
+    assert "only pods of priority 1 or lower are needed" in plan.explanation
 
 
 def test_a_budget_below_opens_the_way_to_the_priority_above() -> None:
@@ -58,7 +58,9 @@ def test_a_pod_that_holds_only_what_there_is_enough_of_is_not_considered() -> No
     plan = plan_for(state, "high")
     assert evicted(plan) == {"big"}
     assert isinstance(plan, Plan)
-    assert any(line.startswith("considered 1 victim unit (") for line in plan.explanation)
+    assert any(
+        line.startswith("possible victims: 0 whole gangs and 1 pod ") for line in plan.explanation
+    )
 
 
 def test_members_beyond_the_quorum_are_seated_where_room_is_free() -> None:

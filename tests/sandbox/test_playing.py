@@ -311,7 +311,7 @@ async def test_the_story_shows_plan_and_victims() -> None:
             "outcome": "plan",
             "message": "1 seat, 1 pod to evict, optimal",
             "victims": [{"name": "low-0", "reason": "its room is needed"}],
-            "explanation": ["considered 2 victim units"],
+            "explanation": ["possible victims: 2 pods"],
         }
     ]
     steps = f"steps:\n{LOW}  - waitRunning: low\n{ONE}  - waitRunning: one\n"

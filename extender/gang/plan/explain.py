@@ -55,18 +55,20 @@ def explain_plan(
     ]
     lines += gang.notes
     if not plan.victims and not plan.waits_for and not plan.takes_over:
-        lines.append("it fits into free room: nobody is evicted")
+        lines.append("it fits into free room: no pod is evicted")
     subjects = built.subjects
     units = [unit for unit in subjects if isinstance(unit, VictimUnit)]
     whole = sum(1 for unit in units if unit.whole)
+    ending = sum(1 for subject in subjects if isinstance(subject, Pod))
     lines.append(
-        f"considered {counted(len(units), 'victim unit')} ({counted(whole, 'whole gang')}) and "
-        f"{counted(len(subjects) - len(units), 'terminating pod')} that can make room on "
-        f"{len(problem.nodes)} of {counted(built.usable, 'usable node')}; "
-        f"{counted(built.stays, 'pod')} there may not be evicted"
+        f"possible victims: {counted(whole, 'whole gang')} and "
+        f"{counted(len(units) - whole, 'pod')} on {len(problem.nodes)} of "
+        f"{counted(built.usable, 'usable node')}; {counted(built.stays, 'pod')} there may not be "
+        f"evicted"
+        + (f"; {counted(ending, 'pod', 'terminates', 'terminate')} there already" if ending else "")
     )
     if built.cut is not None and built.cut > FREE:
-        lines.append(f"nobody above priority {built.cut} need go: room enough is below")
+        lines.append(f"only pods of priority {built.cut} or lower are needed")
     if built.slow:
         lines.append(f"{_slow(gang, built.slow)}: not counted on")
     if plan.victims:
