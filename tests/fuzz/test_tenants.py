@@ -160,7 +160,7 @@ def test_an_owner_whose_size_stumbles_is_seen(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_plan_beyond_a_budget_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the administrator lets the tenant's budgets count."""
-    budget = {"metadata": {"name": "b"}, "spec": {"selector": {}}}
+    budget: dict[str, Any] = {"metadata": {"name": "b"}, "spec": {"selector": {}}}
     budget["status"] = {"disruptionsAllowed": 0}
     steps = [{"budget": budget}, pods()]
     play((True, steps))
