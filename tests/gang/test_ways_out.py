@@ -11,7 +11,15 @@ from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.ways_out import BOOKING
 from extender.groups.resolver import Resolver
 from extender.model.fairness import FairnessSettings
-from extender.model.objects import DisruptionBudget, LabelSelector, Node, Pod, Requirement
+from extender.model.objects import (
+    DisruptionBudget,
+    LabelSelector,
+    Node,
+    Pod,
+    PodAffinityTerm,
+    PodShape,
+    Requirement,
+)
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
@@ -178,6 +186,22 @@ def test_the_room_that_would_spare_victims_is_what_was_tried(more: int) -> None:
         assert spared(plan) == (
             "cheaper only with free room for 1 more member: pod default/low could stay then"
         )
+
+
+def test_a_pod_that_excludes_members_from_a_zone_needs_them_all_elsewhere() -> None:
+    """It opens no room, and is on a node with no seat."""
+    zone = {"zone": "a"}
+    nodes = [node("n0", cpu=1, labels=zone), node("n1", labels=zone), node("n2", labels=zone)]
+    selector = LabelSelector((Requirement("app", "In", ("high",)),))
+    term = PodAffinityTerm("zone", selector, ("default",))
+    guard = pod("guard", cpu=0, priority=1, on="n0", shape=PodShape(anti_affinity=(term,)))
+    members = waiting("high", 2, labels={"app": "high"})
+    plan = plan_for(snapshot(nodes, [guard, *members], [group("high", 2)]), "high")
+    assert evicted(plan) == {"guard"}
+    assert spared(plan) == (
+        "cheaper only with a node for 2 more members without that conflict (required "
+        "anti-affinity): pod default/guard could stay then"
+    )
 
 
 def test_where_nobody_goes_nobody_is_spared() -> None:

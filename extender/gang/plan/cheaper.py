@@ -24,7 +24,7 @@ from extender.search.solver import solve
 
 PREFIX = "cheaper only with "
 """How the sentence begins."""
-MOST_TRIED = 4
+MOST_TRIED = 2
 """Units of which it is tried what would spare them."""
 FEW = Limits(branch_nodes=1_000)
 
@@ -70,9 +70,12 @@ def easiest_to_spare(
         return None
     inside = "" if problem.domain is None else " in the same topology domain"
     found: list[tuple[int, int, str, AvoidableVictims]] = []
-    for at, unit in islice(_candidates(built, solution), MOST_TRIED):
-        left = _gone(problem, [each for each in solution.chosen if each != at])
-        short = _short(_inside(left, solution), stop)
+    for at, unit, seats in islice(_candidates(built, solution), MOST_TRIED):
+        # All other seats are as they are: one that moves is the least.
+        short = 1
+        if seats > 1:
+            left = _gone(problem, [each for each in solution.chosen if each != at])
+            short = _short(_inside(left, solution), stop)
         if short:
             name = str(unit.gang) if unit.whole else f"{unit.pods[0].namespace}/{unit.pods[0].name}"
             found_needs = (reasons[pod.uid].needs for pod in unit.pods if pod.uid in reasons)
@@ -84,26 +87,29 @@ def easiest_to_spare(
     return min(found, key=lambda each: each[:3])[3] if found else None
 
 
-def _candidates(built: Built, solution: Solution) -> Iterator[tuple[int, VictimUnit]]:
-    """Yield the victim units that seats need, those on fewest seats' nodes first."""
-    seats: dict[int, int] = {}
-    for _, node, members in solution.seats:
-        seats[node] = seats.get(node, 0) + members
-    on: dict[int, int] = {}
-    for at in solution.chosen:
-        on[at] = sum(seats.get(node, 0) for node, _ in built.problem.units[at].releases)
+def _candidates(built: Built, solution: Solution) -> Iterator[tuple[int, VictimUnit, int]]:
+    """Yield the victim units that seats need, and the seats on their nodes, fewest first."""
+    at_node: dict[int, list[tuple[int, int]]] = {}
+    for cls, node, _ in solution.seats:
+        at_node.setdefault(node, []).append((cls, node))
+    needs = {
+        at: {seat for node, _ in built.problem.units[at].releases for seat in at_node.get(node, ())}
+        for at in solution.chosen
+    }
     sitting = {(cls, node): members for cls, node, members in solution.seats}
     for blocker in built.problem.blockers:
-        for at in blocker.units if (blocker.cls, blocker.node) in sitting else ():
-            if at in on:
-                on[at] = max(on[at], sitting[blocker.cls, blocker.node])
+        seat = (blocker.cls, blocker.node)
+        for at in blocker.units if seat in sitting else ():
+            if at in needs:
+                needs[at].add(seat)
+    on = {at: sum(sitting[seat] for seat in seats) for at, seats in needs.items()}
     units = [
         (on[at], -max(pod.priority for pod in unit.pods), unit.uid, at, unit)
         for at in solution.chosen
         if on[at] and isinstance(unit := built.subjects[at], VictimUnit)
     ]
-    for _, _, _, at, unit in sorted(units, key=lambda each: each[:3]):
-        yield at, unit
+    for seated, _, _, at, unit in sorted(units, key=lambda each: each[:3]):
+        yield at, unit, seated
 
 
 def _gone(problem: Problem, chosen: list[int]) -> Problem:
