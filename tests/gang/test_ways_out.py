@@ -231,3 +231,18 @@ def test_a_quick_question_tries_only_where_room_alone_decides() -> None:
             told.append([way.priority for way in answer.ways])
     # Of two priorities the lowest is not enough, and the highest is.
     assert told == [[None, 151], [None, 201], [None, 151], []]
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_longer_wait_is_named_where_it_is_enough(*, quick: bool) -> None:
+    """Four pods with a grace period of 30 s, and an owner that waits for 5."""
+    state = snapshot(NODES, [*gang("low", 4), *waiting("high", 5)], [group("low"), group("high")])
+    resolver = Resolver(Settings().groups)
+    for size, named in ((4, True), (5, False)):
+        asked = replace(resolver.resolve(gang_key("high"), state), patience=5.0, min_count=size)
+        answer = Planner(Settings(), resolver).plan(GangQuestion(asked, state, quick=quick))
+        assert isinstance(answer, Refusal)
+        waits = [
+            way.text for way in answer.ways if "an owner that waits 30 s or longer" in way.text
+        ]
+        assert bool(waits) == named

@@ -294,10 +294,16 @@ class Build:
         return self._built(part, sound)
 
     @property
-    def room_alone(self) -> bool:
-        """Whether room alone decides: no budget, rule of members, pod in the way or patience."""
+    def ruled(self) -> bool:
+        """Whether more than room decides who may go or sit where: budgets, rules, pods in the
+        way."""
         rules = self._caps or self._spreading.rules or self._keys or any(self._blocked)
-        return not (rules or self._snapshot.budgets or self._patience is not None)
+        return bool(rules or self._snapshot.budgets)
+
+    @property
+    def room_alone(self) -> bool:
+        """Whether room alone decides: neither rules nor the owner's patience."""
+        return not self.ruled and self._patience is None
 
     def stayers(self) -> list[tuple[Pod, str]]:
         """Return some of those that may not be evicted, by node and uid, with the reason."""

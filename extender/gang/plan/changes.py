@@ -79,7 +79,7 @@ class TriedChanges:
         """
         if not answer.proved or not built.usable:
             return NONE
-        if self._question.quick and not draft.room_alone:
+        if self._question.quick and draft.ruled:
             return NONE
         gang = self._gang
         try:
@@ -87,7 +87,9 @@ class TriedChanges:
                 return Changes(preempts=self._has_plan(replace(gang, preempts=True)))
             room, quorum = self._with_fewer(draft, answer)
             longest = max((pod.grace for pod in built.slow), default=0)
-            waits = bool(longest) and self._has_plan(replace(gang, patience=float(longest)))
+            # Who waits for the slowest pod waits for all of them.
+            enough = None if self._question.quick else float(longest)
+            waits = bool(longest) and self._has_plan(replace(gang, patience=enough))
             return Changes(
                 room=room,
                 quorum=quorum,
@@ -109,6 +111,8 @@ class TriedChanges:
             return False, 0
         if draft.room_alone:
             return True, quorum  # the seats that were found are the plan
+        if self._question.quick:
+            return False, 0
         built = draft.full(strict=True)
         problem = built.problem
         if less == problem.need:
@@ -155,6 +159,8 @@ class TriedChanges:
             return False
         if draft.room_alone:
             return True
+        if self._question.quick:
+            return False
         built = draft.full(strict=True)
         answer = self._asked(built.problem)
         if isinstance(answer, Solution) and not draft.parts.kept_by(answer):
