@@ -98,3 +98,16 @@ def test_a_kept_gang_is_another_one_when_a_node_goes_comes_and_when_time_passes(
         gangs.renew(now)
         seen.append(gangs[key].missing)
     assert seen == [0, 0, 1, 0, 0]
+
+
+def test_gangs_on_nodes_that_never_were_are_kept() -> None:
+    """Whoever makes pods may name any node: such a gang is not resolved at each look."""
+    gangs = Gangs(RESOLVER)
+    pods = [replace(member(0, on="made-up"), started=0.0), member(1, on="gone")]
+    state = world(pods, groups=[core(min_count=2)])
+    (key,) = state.members
+    gangs.renew(state)
+    assert gangs[key] is gangs[key]
+    assert gangs[key].missing == 1
+    gangs.renew(replace(state, nodes={**state.nodes, "gone": Node("gone")}))
+    assert gangs[key].missing == 0

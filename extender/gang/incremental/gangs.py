@@ -66,12 +66,14 @@ class Gangs:
                     for key, gang in self._kept.items()
                     if not changed.intersection(_rests_on(key, gang))
                 }
-        if snapshot.nodes is not before.nodes and (gone := before.nodes.keys() - snapshot.nodes):
-            self._kept = {
-                key: gang
-                for key, gang in self._kept.items()
-                if not any(pod.node in gone for pod in gang.members)
-            }
+        if snapshot.nodes is not before.nodes:
+            came_or_went = before.nodes.keys() ^ snapshot.nodes.keys()
+            if came_or_went:
+                self._kept = {
+                    key: gang
+                    for key, gang in self._kept.items()
+                    if not any(pod.node in came_or_went for pod in gang.members)
+                }
         self._members = members
         self._snapshot = snapshot
 
@@ -80,13 +82,17 @@ class Gangs:
         found = self._kept.get(key)
         if found is None:
             found = self._resolver.resolve(key, self._snapshot)
-            # Else nothing would ever tell that it can be forgotten. Whether a member is lost with
-            # its node depends on the time.
-            if key in self._members and all(
-                not pod.node or pod.node in self._snapshot.nodes for pod in found.members
-            ):
-                self._kept[key] = found
+            if key in self._members and not self._changes_with_time(found):
+                self._kept[key] = found  # else nothing would ever tell that it can be forgotten
         return found
+
+    def _changes_with_time(self, gang: Gang) -> bool:
+        """Whether a member will count as lost soon: its node is not known, and was lately."""
+        nodes = self._snapshot.nodes
+        return any(
+            pod.node and pod.started and pod.node not in nodes and pod.uid not in gang.lost
+            for pod in gang.members
+        )
 
 
 def _told(
