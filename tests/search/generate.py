@@ -333,6 +333,36 @@ def kinds(seed: int) -> Problem:
     return replace(base, classes=classes, need=need, caps=caps, fill=False)
 
 
+def parts(seed: int) -> Problem:
+    """A medium cluster for a gang of two or three parts, each with a least of its own, and a quorum
+    of fewer than all; pods that hold no room stand in the way of some seats."""
+    base = medium(seed)
+    rng = random.Random(seed)
+    nodes, worker = len(base.nodes), base.classes[0]
+    gpu, cpu = worker.request
+    classes = []
+    for at in range(rng.choice((2, 2, 3))):
+        count = rng.randint(1, max(2, worker.count // 3))
+        allowed = bytes(1 if rng.random() < 0.8 else 0 for _ in range(nodes))
+        request = rng.choice(((0, rng.choice((2000, 9000))), (gpu, cpu), (gpu, cpu + 500 * at)))
+        classes.append(MemberClass(f"part-{at}", request, count, allowed, rng.randint(0, count)))
+    need = rng.randint(max(1, sum(c.least for c in classes)), sum(c.count for c in classes))
+    helpers, blockers = [], []
+    for number in range(rng.randint(0, 6)):
+        at, level = rng.randrange(nodes), rng.choice((2, 4))
+        cost = tuple(int(place == level) for place in range(len(base.levels)))
+        blockers.append(Blocker(rng.randrange(len(classes)), at, (len(base.units) + number,)))
+        helpers.append(Unit(f"helper-{number}", (), cost))
+    return replace(
+        base,
+        classes=tuple(classes),
+        need=need,
+        units=(*base.units, *helpers),
+        blockers=tuple(blockers),
+        fill=False,
+    )
+
+
 def tied(seed: int) -> Problem:
     """4 to 24 nodes whose pods count in many small budgets and in gangs with surplus.
 

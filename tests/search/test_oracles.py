@@ -18,7 +18,7 @@ from extender.search.problem import Infeasible, Limits, Problem, Solution, Vecto
 from extender.search.problem.validate import validate
 from extender.search.problem.verify import verify
 from tests.search.build import COMPILED, WORK
-from tests.search.generate import kinds, medium, medium_mixed, small, tied
+from tests.search.generate import kinds, medium, medium_mixed, parts, small, tied
 from tests.search.oracle_brute import brute, minimal
 
 CASES = int(os.environ.get("PODGROUP_SEARCH_CASES", "1500"))
@@ -105,6 +105,29 @@ def test_equal_to_highs_on_medium_cases() -> None:
         assert expected is not None, f"seed {seed}"
         assert answer.bound <= expected <= answer.cost, f"seed {seed}: {answer} {expected}"
         assert answer.optimal or not COMPILED, f"seed {seed}: {answer.bound} {expected}"
+
+
+@pytest.mark.oracle
+def test_equal_to_highs_for_gangs_of_parts() -> None:
+    """A least of each part and a quorum; the least cost lies between bound and cost, always."""
+    from tests.search.oracle_milp import milp
+
+    proved = refused = 0
+    cases = max(40, CASES // 50) if COMPILED else 5
+    for seed in range(cases):
+        problem = parts(seed)
+        validate(problem)
+        answer, expected = solver.solve(problem, WORK), milp(problem)
+        if isinstance(answer, Infeasible):
+            assert expected is None or not answer.proved, f"seed {seed}: {expected}"
+            refused += 1
+            continue
+        assert verify(problem, answer) == (), f"seed {seed}"
+        assert expected is not None, f"seed {seed}"
+        assert answer.bound <= expected <= answer.cost, f"seed {seed}: {answer} {expected}"
+        proved += answer.optimal
+    assert proved > cases / 2
+    print(f"{cases} gangs of parts: {proved} proved, {refused} refused")
 
 
 def test_the_two_solvers_bound_each_other_on_medium_cases() -> None:
