@@ -246,3 +246,24 @@ def test_a_longer_wait_is_named_where_it_is_enough(*, quick: bool) -> None:
             way.text for way in answer.ways if "an owner that waits 30 s or longer" in way.text
         ]
         assert bool(waits) == named
+
+
+def test_a_refusal_names_a_few_of_many_budgets() -> None:
+    """A namespace may have thousands, and what is long is cut."""
+    firm = [
+        pod(f"low-{i}", priority=1, on=f"n{i % 4}", cpu=1, labels={"app": f"a{i}"})
+        for i in range(12)
+    ]
+    budgets = [
+        DisruptionBudget(
+            f"u{i}",
+            "default",
+            f"b{i:02}",
+            LabelSelector((Requirement("app", "In", (f"a{i}",)),)),
+            0,
+        )
+        for i in range(12)
+    ]
+    state = snapshot(NODES, [*firm, *waiting("large", 4)], [group("large", 4)], budgets=budgets)
+    message = refused(state, "large").message
+    assert message.endswith("default/b06, default/b07 and 4 more)")

@@ -11,6 +11,9 @@ from extender.model.texts import counted, some
 from extender.search.problem.stop import Stop
 from extender.search.problem.types import Infeasible, Problem, Vector
 
+MOST_BUDGETS = 8
+"""Disruption budgets that are named."""
+
 
 class Shortage(Struct, frozen=True):
     """One class on the nodes of a region, with every unit chosen, each node on its own."""
@@ -119,7 +122,7 @@ def _cap_reasons(problem: Problem, region: Sequence[int], short: Sequence[int]) 
 def no_answer(problem: Problem, bound: Vector | None, stop: Stop, *, unproved: bool) -> Infeasible:
     """With everybody gone there is room, but no answer was found: the hard budgets do not
     let enough units go, or the search was cut."""
-    names = ", ".join(budget.name for budget in problem.budgets if budget.hard)
+    names = some([budget.name for budget in problem.budgets if budget.hard], MOST_BUDGETS)
     if not unproved:
         text = f"room can be made only by exceeding a disruption budget ({names})"
         return Infeasible(proved=True, reasons=(text,))
