@@ -15,6 +15,7 @@ from extender.cache.feed import ChangeKind, Feed
 from extender.cache.node_amounts import NodeAmounts
 from extender.cache.stats import CacheStats
 from extender.groups.composite import Hierarchy, unit_key
+from extender.model.extended_resources import NONE, of_pod
 from extender.model.objects import GangKey, Pod
 
 MemberKey = Callable[[Pod], GangKey | None]
@@ -58,6 +59,8 @@ class PodTable:
         self._member_view: dict[GangKey, tuple[Pod, ...]] = {}
         self._member_dirty: dict[GangKey, bool] = {}
         self._pending_view: dict[str, Pod] | None = None
+        self._devices: frozenset[str] = NONE
+        """Extended resources that DeviceClasses name."""
 
     def held(self) -> Iterable[Pod]:
         """Return every pod, those that are done included as far as they are kept."""
@@ -73,7 +76,7 @@ class PodTable:
 
         But for its gang: see EndedMembers.
         """
-        record = self.composites.placed(record)
+        record = of_pod(self.composites.placed(record), self._devices)
         old = self.by_uid.get(record.uid)
         if old is None:
             if record.finished:
@@ -107,6 +110,12 @@ class PodTable:
             self._drop(old)
         else:
             self.ended.remove(record.uid)
+
+    def name_devices(self, names: frozenset[str]) -> None:
+        """Take which extended resources DeviceClasses name now."""
+        self._devices = names
+        for pod in list(self._pending.values()):
+            self._update(pod, of_pod(pod, names))
 
     def _moved(self, uid: str, hierarchy: Hierarchy) -> None:
         """Take that another gang is the pod's: a group of its hierarchy came, went or changed."""

@@ -10,7 +10,8 @@ from extender.cache.feed import ChangeKind, Feed
 from extender.cache.node_amounts import NodeAmounts
 from extender.cache.pods import MemberKey, PodTable
 from extender.cache.stats import CacheStats
-from extender.cache.tables import ObjectTable
+from extender.cache.tables import NodeTable, ObjectTable
+from extender.model.extended_resources import named_by
 from extender.model.group_sources import CORE, SOURCES
 from extender.model.objects import (
     DisruptionBudget,
@@ -19,7 +20,7 @@ from extender.model.objects import (
     Node,
     PriorityClass,
 )
-from extender.model.owner_kinds import COMPOSITE
+from extender.model.owner_kinds import COMPOSITE, DEVICE_CLASS_SOURCE
 from extender.model.snapshot import Snapshot
 
 Part = TypeVar("Part")
@@ -33,9 +34,7 @@ class Store:
         self.feed = Feed(stats)
         self.amounts = NodeAmounts()
         self.pods = PodTable(member_key, self.amounts, self.feed, stats)
-        self.nodes: ObjectTable[str, Node] = ObjectTable(
-            ChangeKind.NODE, _name, self.feed, stats, self._node_changed
-        )
+        self.nodes = NodeTable(ChangeKind.NODE, _name, self.feed, stats, self._node_changed)
         self.namespaces: ObjectTable[str, Namespace] = ObjectTable(
             ChangeKind.NAMESPACE, _name, self.feed, stats
         )
@@ -148,8 +147,16 @@ class Store:
                 self.unreadable = {k: why for k, why in self.unreadable.items() if k != mended}
             if below is not None:
                 below(old, new)
+            if source == DEVICE_CLASS_SOURCE:
+                self._device_class_changed(old, new)
 
         return changed
+
+    def _device_class_changed(self, old: GroupObject | None, new: GroupObject | None) -> None:
+        if (old.of if old is not None else "") != (new.of if new is not None else ""):
+            names = named_by(self.groups[DEVICE_CLASS_SOURCE].rows.values())
+            self.nodes.name_devices(names)
+            self.pods.name_devices(names)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         name = new.name if new is not None else old.name if old is not None else ""

@@ -15,6 +15,7 @@ from msgspec import structs
 
 from extender.cache.feed import ChangeKind, Feed
 from extender.cache.stats import CacheStats
+from extender.model.extended_resources import NONE, of_node
 from extender.model.objects import (
     DisruptionBudget,
     GroupObject,
@@ -161,3 +162,19 @@ class ObjectTable(Generic[Key, Small]):
         self.view = None
         self._changed(old, new)
         self._feed.emit(self._kind, old, new)
+
+
+class NodeTable(ObjectTable[str, Node]):
+    """The nodes, each with the resources for which kube-scheduler allocates devices there."""
+
+    _devices: frozenset[str] = NONE
+
+    def put(self, record: Node, *, force: bool = False) -> None:
+        """Take an added or changed node."""
+        super().put(of_node(record, self._devices), force=force)
+
+    def name_devices(self, names: frozenset[str]) -> None:
+        """Take which resources DeviceClasses name now."""
+        self._devices = names
+        for record in list(self.rows.values()):
+            self.put(record, force=True)

@@ -10,7 +10,7 @@ from extender.cli.documents import Document, kind_of
 from extender.cli.findings import Finding
 from extender.cli.workloads import at, items, name_of, namespace_of, workloads
 from extender.model.group_sources import API_GROUPS, OTHER_GROUPS
-from extender.model.owner_kinds import COMPOSITE, OTHER_KINDS
+from extender.model.owner_kinds import COMPOSITE, DEVICE_CLASS_SOURCE, OTHER_KINDS
 
 GrantedRights = Mapping[tuple[str, str], frozenset[str]]
 """(API group, resource) -> verbs."""
@@ -28,6 +28,7 @@ CLUSTER_RIGHTS = _rights(
     ("scheduling.k8s.io", "podgroups", "list watch"),
     ("scheduling.k8s.io", "compositepodgroups", "list watch"),
     ("scheduling.x-k8s.io", "podgroups", "list watch"),
+    ("resource.k8s.io", "deviceclasses", "list watch"),
     ("", "pods", "get list watch patch delete"),
     ("", "pods/status", "patch"),
     ("", "pods/eviction", "create"),
@@ -40,7 +41,11 @@ OPTIONAL_RIGHTS: GrantedRights = {
     (group, plural): frozenset(("list", "watch"))
     for group, plural in (
         *((API_GROUPS[source], "podgroups") for source in OTHER_GROUPS),
-        *((k.group, k.plural) for source, k in OTHER_KINDS.items() if source != COMPOSITE),
+        *(
+            (kind.group, kind.plural)
+            for source, kind in OTHER_KINDS.items()
+            if source not in (COMPOSITE, DEVICE_CLASS_SOURCE)
+        ),
     )
 }
 """Used where they are given: manifests/rbac-other-groups.yaml."""
@@ -63,6 +68,7 @@ OBSERVE_RIGHTS = _rights(
     ("scheduling.k8s.io", "podgroups", "get list watch"),
     ("scheduling.k8s.io", "compositepodgroups", "get list watch"),
     ("scheduling.x-k8s.io", "podgroups", "get list watch"),
+    ("resource.k8s.io", "deviceclasses", "get list watch"),
 )
 """All that observe mode has: manifests/observe/rbac.yaml."""
 EVICTING = _rights(("", "pods", "delete"))

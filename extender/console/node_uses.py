@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from extender.console.pause import breathing
+from extender.model.extended_resources import counted
 from extender.model.objects import Node, Pod
 from extender.model.snapshot import Snapshot
 
@@ -73,7 +74,7 @@ def _summed(node: Node, pods: tuple[Pod, ...]) -> NodeUse:
             used[resource] = used.get(resource, 0) + amount
     return NodeUse(
         name=node.name,
-        total=node.allocatable,
+        total=counted(node.allocatable),
         used=used,
         pods=len(pods),
         leaving=sum(1 for pod in pods if pod.deleting),

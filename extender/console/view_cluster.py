@@ -16,6 +16,7 @@ from extender.console.paging import page_of
 from extender.console.picture import Picture
 from extender.console.query import Query
 from extender.groups.resolver import Resolver
+from extender.model.extended_resources import counted
 from extender.model.objects import GangKey, Pod
 
 PAGE = 50
@@ -223,7 +224,7 @@ def node(picture: Picture, resolver: Resolver, query: Query) -> dict[str, Any]:
         "card": _card(use, picture, picture.resources[0] if picture.resources else "cpu"),
         "resources": [
             (resource, use.used.get(resource, 0), total)
-            for resource, total in found.allocatable
+            for resource, total in counted(found.allocatable)
             if total > 0
         ],
         "seats": picture.seats.get(name, ()),

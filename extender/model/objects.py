@@ -100,7 +100,9 @@ CLAIM_TEMPLATE = "resourceClaimTemplate"
 """Among PodShape.unmodelled, with its name: each pod gets a ResourceClaim of its own."""
 DEVICE_CLASS = "deviceClass"
 """Among PodShape.unmodelled, with its name: a resource request that a DeviceClass answers."""
-DEVICES = frozenset((CLAIM, CLAIM_TEMPLATE, DEVICE_CLASS))
+EXTENDED_RESOURCE = "extendedResource"
+"""Among PodShape.unmodelled, with its name and amount: a resource that a DeviceClass names."""
+DEVICES = frozenset((CLAIM, CLAIM_TEMPLATE, DEVICE_CLASS, EXTENDED_RESOURCE))
 
 
 class PodShape(Struct, frozen=True, gc=False):
@@ -300,7 +302,7 @@ class GroupObject(Struct, frozen=True, gc=False):
     """What of it does not count, in words."""
     of: str = ""
     """The name of what it belongs to: of a JobSet's Job, or of a PodGroup or a CompositePodGroup
-    the CompositePodGroup above it."""
+    the CompositePodGroup above it. Of a DeviceClass the extended resource that it names."""
 
 
 class Namespace(Struct, frozen=True, gc=False):

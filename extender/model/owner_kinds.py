@@ -1,6 +1,7 @@
 """Kinds of objects that say what gangs are beside PodGroups, and where they are served.
 
-Those that make pods say how many; those of Kueue say how urgent they are.
+Those that make pods say how many; those of Kueue say how urgent they are; DeviceClasses say which
+resources are devices.
 
 Reading them is optional: without the right, or the kind, gangs are what their pods say.
 """
@@ -70,4 +71,9 @@ CORE_KINDS: dict[str, ObjectKind] = {
 }
 """The Workload of Kubernetes 1.35 (later ones are templates, and PodGroups say what counts), and
 the CompositePodGroup of 1.37."""
-OTHER_KINDS = OWNER_KINDS | PRIORITY_KINDS | CORE_KINDS
+DEVICE_CLASS_SOURCE = "device-class"
+DEVICE_KINDS: dict[str, ObjectKind] = {
+    DEVICE_CLASS_SOURCE: ObjectKind("DeviceClass", "resource.k8s.io", ("v1",), "deviceclasses"),
+}
+"""Which extended resources are allocated as devices (DRAExtendedResource: on from 1.36)."""
+OTHER_KINDS = OWNER_KINDS | PRIORITY_KINDS | CORE_KINDS | DEVICE_KINDS

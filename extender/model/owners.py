@@ -23,6 +23,7 @@ from extender.model.objects import GroupObject, Part
 from extender.model.owner_kinds import (
     COMPOSITE,
     CORE_WORKLOAD,
+    DEVICE_CLASS_SOURCE,
     JOB,
     JOBSET_NAME,
     OTHER_KINDS,
@@ -32,6 +33,7 @@ from extender.model.owner_kinds import (
 )
 from extender.model.ownershape import (
     RawCoreWorkload,
+    RawDeviceClass,
     RawJob,
     RawJobSet,
     RawJobSpec,
@@ -253,6 +255,20 @@ def reduce_workload_priority_class(raw: RawWorkloadPriorityClass) -> GroupObject
     )
 
 
+def reduce_device_class(raw: RawDeviceClass) -> GroupObject:
+    """Return the record of a DeviceClass: the extended resource that it names, if any."""
+    meta = named(raw.metadata)
+    resource = raw.spec.extended_resource_name if raw.spec is not None else None
+    return GroupObject(
+        source=DEVICE_CLASS_SOURCE,
+        uid=meta.uid or "",
+        namespace="",
+        name=meta.name or "",
+        version=version_of(meta),
+        of=named_text(resource or ""),
+    )
+
+
 OwnerReduce = Callable[[Any], GroupObject]
 OWNER_SHAPES: dict[str, tuple[Any, OwnerReduce]] = {
     "jobset": (RawJobSet, reduce_jobset),
@@ -264,6 +280,7 @@ OWNER_SHAPES: dict[str, tuple[Any, OwnerReduce]] = {
     COMPOSITE: (RawCompositePodGroup, reduce_composite),
     WORKLOAD: (RawWorkload, reduce_workload),
     WORKLOAD_CLASS: (RawWorkloadPriorityClass, reduce_workload_priority_class),
+    DEVICE_CLASS_SOURCE: (RawDeviceClass, reduce_device_class),
 }
 """Source -> its shape (of ownershape) and the way to a record."""
 if OWNER_SHAPES.keys() != OTHER_KINDS.keys():  # pragma: no cover

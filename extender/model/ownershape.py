@@ -261,6 +261,19 @@ class RawWorkloadPriorityClass(Shape, gc=False):
     metadata: RawMeta | None = None
 
 
+class RawDeviceClassSpec(Shape, gc=False):
+    """DeviceClassSpec of resource.k8s.io/v1."""
+
+    extended_resource_name: str | None = None
+
+
+class RawDeviceClass(Shape, gc=False):
+    """DeviceClass of resource.k8s.io/v1."""
+
+    metadata: RawMeta | None = None
+    spec: RawDeviceClassSpec | None = None
+
+
 class RawTrainingJob(Shape, gc=False):
     """PyTorchJob, TFJob, XGBoostJob, PaddleJob, JAXJob or MPIJob."""
 

@@ -27,6 +27,7 @@ SETTINGS = Settings(policy=PolicySettings(opt_out={DEFAULT: EVERYBODY}))
 API = "resource.k8s.io/v1"
 DRIVER = "gpu.example.com"
 DEVICES = 8
+RESOURCE = "example.com/gpu"
 SIZE = {"storage": "1Gi"}
 ZONE = "topology.kubernetes.io/zone"
 AT_ONCE = 5.0
@@ -35,15 +36,14 @@ QUIET = 8.0
 """Seconds for which nothing is evicted: a plan acts 0.2 s after it is asked for."""
 
 
-def slices(client: Client, nodes: list[str]) -> None:
-    """Give each node devices of one class."""
+def slices(client: Client, nodes: list[str], *, resource: str = "") -> None:
+    """Give each node devices of one class; ``resource``: the class has that name as an extended
+    resource, too."""
+    spec: Object = {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]}
+    if resource:
+        spec["extendedResourceName"] = resource
     client.create(
-        {
-            "apiVersion": API,
-            "kind": "DeviceClass",
-            "metadata": {"name": "gpu"},
-            "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]},
-        }
+        {"apiVersion": API, "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": spec}
     )
     for node in nodes:
         client.create(
@@ -179,18 +179,44 @@ class Bed:
         slices(self.client, names)
         return names
 
+    def devices_by_name(self, nodes: int) -> list[str]:
+        """Make nodes with devices of a class that names an extended resource."""
+        names = self.cluster.nodes(nodes, cpu=32)
+        self.cluster.priority_classes(low=1, high=1000)
+        slices(self.client, names, resource=RESOURCE)
+        return names
+
     def gang(self, count: int, cpu: int, *, shared: bool = False) -> list[str]:
         """Make a gang, each member with a claim of its own, or all with one."""
         one = claim(self.client, "shared") if shared else None
         return self.members([one or claim(self.client, f"g-{i}") for i in range(count)], cpu)
 
-    def full(self, nodes: list[str]) -> set[str]:
+    def full(self, nodes: list[str], cpu: int = 30, **resources: int) -> set[str]:
         """Fill each node's CPU with one pod of low priority."""
         for node in nodes:
-            self.client.create(make_pod(f"low-{node}", cpu=30, priority_class="low", node=node))
+            pod = make_pod(
+                f"low-{node}", cpu=cpu, priority_class="low", node=node, resources=resources
+            )
+            self.client.create(pod)
         low = {f"low-{node}" for node in nodes}
         self.client.wait_running(*low)
         return low
+
+    def offer(self, nodes: list[str], amount: int) -> None:
+        """Have the nodes offer the extended resource, as with a device plugin."""
+        amounts = {RESOURCE: str(amount)}
+        status = {"status": {"capacity": amounts, "allocatable": amounts}}
+        for node in nodes:
+            self.client.patch("Node", node, status, subresource="status")
+
+    def asking(self, count: int, amount: int, resource: str = "") -> list[str]:
+        """Make a gang whose members ask for an extended resource."""
+        self.cluster.pod_group("g", count, disruption="all", priority_class="high")
+        for i in range(count):
+            asked = {resource or RESOURCE: amount}
+            pod = make_pod(f"g-{i}", 1, priority_class="high", pod_group="g", resources=asked)
+            self.client.create(pod)
+        return [f"g-{i}" for i in range(count)]
 
     def members(self, specs: list[dict[str, Any]], cpu: int) -> list[str]:
         """Make a gang whose members have these parts of a spec."""
@@ -233,6 +259,50 @@ async def test_an_empty_cluster_starts_a_gang_whole_and_at_once(bed: Bed, nodes:
         return time.monotonic() - started
 
     assert await asyncio.to_thread(play) < AT_ONCE
+
+
+@pytest.mark.parametrize("resource", [RESOURCE, "deviceclass.resource.kubernetes.io/gpu"])
+async def test_an_empty_cluster_starts_a_gang_that_asks_for_devices_by_resource(
+    bed: Bed, resource: str
+) -> None:
+    def play() -> float:
+        bed.devices_by_name(4)
+        started = time.monotonic()
+        members = bed.asking(4, DEVICES, resource)
+        bed.client.wait_for(lambda: bed.bound() >= set(members), what="all members bound")
+        return time.monotonic() - started
+
+    assert await asyncio.to_thread(play) < AT_ONCE
+
+
+async def test_no_pod_is_evicted_beside_nodes_with_free_devices(bed: Bed) -> None:
+    """Two nodes have a device plugin and are full, and the devices of two others are free."""
+
+    def play() -> None:
+        nodes = bed.devices_by_name(2)
+        old = bed.cluster.nodes(2, cpu=32, prefix="old")
+        bed.offer(old, DEVICES)
+        low = bed.full(old, cpu=1, **{RESOURCE: DEVICES})
+        members = bed.asking(2, DEVICES)
+        bed.client.wait_for(lambda: bed.bound() == low | set(members), what="all members bound")
+        assert nodes
+
+    await asyncio.to_thread(play)
+
+
+async def test_members_preempt_on_nodes_with_a_device_plugin(bed: Bed) -> None:
+    """That a DeviceClass names the resource changes nothing where nodes offer it themselves."""
+
+    def play() -> None:
+        nodes = bed.cluster.nodes(2, cpu=32)
+        bed.cluster.priority_classes(low=1, high=1000)
+        slices(bed.client, [], resource=RESOURCE)
+        bed.offer(nodes, DEVICES)
+        bed.full(nodes, cpu=1, **{RESOURCE: DEVICES})
+        members = bed.asking(4, DEVICES // 2)
+        bed.client.wait_for(lambda: bed.bound() == set(members), what="all members bound")
+
+    await asyncio.to_thread(play)
 
 
 async def test_no_pod_is_evicted_for_devices_that_a_node_has_for_one_member(bed: Bed) -> None:

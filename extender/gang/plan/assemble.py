@@ -13,6 +13,7 @@ from msgspec import Struct
 from extender.groups.composite import keys_of, placed
 from extender.groups.ended_members import counts_as_ended, slim
 from extender.model.errors import InvalidInput
+from extender.model.extended_resources import named_by, of_node, of_pod
 from extender.model.group_sources import OPTIONAL
 from extender.model.objects import (
     DisruptionBudget,
@@ -94,7 +95,9 @@ def assemble(
     pending: dict[str, Pod] = {}
     members: dict[GangKey, list[Pod]] = {}
     ended: dict[GangKey, list[Pod]] = {}
+    devices = named_by(named.values())
     for pod in placed(pods, named):
+        pod = of_pod(pod, devices)
         if pod.finished:
             key = member_key(pod)
             if key is not None and counts_as_ended(pod):
@@ -109,7 +112,7 @@ def assemble(
     return Snapshot(
         generation=generation,
         now=now,
-        nodes={node.name: node for node in nodes},
+        nodes={node.name: of_node(node, devices) for node in nodes},
         bound={
             name: tuple(sorted(there, key=lambda pod: pod.uid)) for name, there in bound.items()
         },

@@ -1,6 +1,8 @@
 """Members that claim devices: what may be evicted for them while only kube-scheduler knows devices.
 
-ResourceSlices and claims are not read here. kube-scheduler names nodes for each member by itself
+ResourceSlices and claims are not read here. A member claims devices by a ResourceClaim, or on a
+node without a device plugin by a resource that a DeviceClass names
+(extender.model.extended_resources). kube-scheduler names nodes for each member by itself
 (filter, and the candidates of preempt): that a node's devices are enough for one such member, with
 nothing evicted for them. It says nothing of two members at once. So a plan that evicts seats one
 such member on a node, and none that share a ResourceClaim. A plan that evicts nothing may seat them
@@ -15,7 +17,9 @@ from collections import Counter
 
 from msgspec.structs import replace
 
+from extender.gang.plan.question import GangQuestion
 from extender.model.bounds import OVERSIZE
+from extender.model.extended_resources import asked_of_devices
 from extender.model.gang import Gang
 from extender.model.objects import CLAIM
 from extender.model.plan import Code, Plan, Refusal
@@ -25,9 +29,26 @@ from extender.model.texts import counted
 NOT_KNOWN = "devices are allocated by kube-scheduler and are not known here"
 
 
-def claims_devices(gang: Gang) -> bool:
-    """Whether a pending member claims devices."""
-    return any(pod.shape.unmodelled and pod.shape.devices for pod in gang.pending)
+def seats_devices(plan: Plan, gang: Gang, snapshot: Snapshot) -> bool:
+    """Whether devices are allocated for a member where the plan seats it."""
+    pods = {pod.uid: pod for pod in gang.pending if pod.shape.unmodelled and pod.shape.devices}
+    return any(
+        seat.uid in pods and asked_of_devices(pods[seat.uid], snapshot.nodes[seat.node])
+        for seat in plan.seats
+    )
+
+
+def where_counted(question: GangQuestion) -> dict[str, frozenset[str]] | None:
+    """Return the question's masks with the nodes where devices are allocated for a member; None
+    where that is all of them."""
+    nodes, masks = question.snapshot.nodes, dict(question.masks or {})
+    for pod in question.gang.pending:
+        if pod.shape.devices:
+            allocating = frozenset(n for n, node in nodes.items() if asked_of_devices(pod, node))
+            if len(allocating) == len(nodes):
+                return None
+            masks[pod.uid] = masks.get(pod.uid, frozenset()) | allocating
+    return masks
 
 
 def unconfirmed(gang: Gang, snapshot: Snapshot) -> Refusal | None:

@@ -31,7 +31,12 @@ from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.build import Build
 from extender.gang.plan.built import Built
 from extender.gang.plan.changes import NONE, Changes, TriedChanges
-from extender.gang.plan.devices import claims_devices, told_of_devices, unconfirmed
+from extender.gang.plan.devices import (
+    seats_devices,
+    told_of_devices,
+    unconfirmed,
+    where_counted,
+)
 from extender.gang.plan.explain import MOST_LINE, Refused, explain_plan, explain_refusal
 from extender.gang.plan.followers import with_followers
 from extender.gang.plan.nominated import nominated_seats
@@ -140,9 +145,8 @@ class Planner:
         def planned(gang: Gang, masks: Masks | None) -> Plan | Refusal:
             asked = replace(question, gang=gang, masks=masks)
             found = self._plan(asked, stop)
-            if isinstance(found, Plan) and found.victims and claims_devices(gang):
-                found = unconfirmed(gang, snapshot) or self._plan(asked, stop, devices_apart=True)
-                found = told_of_devices(found, gang)
+            if isinstance(found, Plan) and found.victims and seats_devices(found, gang, snapshot):
+                found = self._plan_for_devices(asked, stop)
             if isinstance(found, Refusal) and (lifts := self._planning.lifts()) < inf:
                 return replace(found, until=lifts)
             return found
@@ -159,6 +163,19 @@ class Planner:
                 f"together or its answer be tried out, for {counted(len(gang.pending), 'member')}",
                 generation=snapshot.generation,
             )
+
+    def _plan_for_devices(self, question: GangQuestion, stop: Stop) -> Plan | Refusal:
+        """Return a plan that evicts pods where the members' devices are certain, or none."""
+        gang, snapshot = question.gang, question.snapshot
+        why = unconfirmed(gang, snapshot)
+        if why is not None:
+            return why
+        found = self._plan(question, stop, devices_apart=True)
+        counted = where_counted(question)
+        if isinstance(found, Refusal) and counted is not None:
+            other = self._plan(replace(question, masks=counted), stop)
+            found = other if isinstance(other, Plan) else found
+        return told_of_devices(found, gang)
 
     def _plan(
         self, question: GangQuestion, stop: Stop, *, devices_apart: bool = False

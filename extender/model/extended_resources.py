@@ -1,0 +1,67 @@
+"""Extended resources that a DeviceClass names, where only kube-scheduler knows what a node has.
+
+A node that offers such a resource itself has a device plugin, and its amount counts. On any other
+node DynamicResources allocates devices for it (KEP-5004; shouldDelegateResourceToDRA in
+pkg/scheduler/framework/plugins/noderesources of 1.37). So the node offers an amount that nobody
+counts, and a pod that asks for the resource uses only nodes that kube-scheduler has named for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from extender.model.objects import EXTENDED_RESOURCE, GroupObject, Node, Pod, Requests
+from extender.model.owner_kinds import DEVICE_CLASS_SOURCE
+
+NOT_COUNTED = 2**40 - 1
+"""What a node offers of a resource for which kube-scheduler allocates devices there."""
+NONE: frozenset[str] = frozenset()
+
+
+def named_by(objects: Iterable[GroupObject]) -> frozenset[str]:
+    """Return the extended resources that DeviceClasses among ``objects`` name."""
+    return frozenset(each.of for each in objects if each.source == DEVICE_CLASS_SOURCE and each.of)
+
+
+def of_node(node: Node, names: frozenset[str]) -> Node:
+    """Return the node as it is where DeviceClasses name these resources."""
+    offered = counted(node.allocatable)
+    lacking = names.difference(name for name, amount in offered if amount)
+    if lacking:
+        offered = tuple(sorted({**dict(offered), **dict.fromkeys(lacking, NOT_COUNTED)}.items()))
+    return node if offered == node.allocatable else replace(node, allocatable=offered)
+
+
+def of_pod(pod: Pod, names: frozenset[str]) -> Pod:
+    """Return the pod as it is where DeviceClasses name these resources; one that has a node stays
+    as it is."""
+    if pod.node:
+        return pod
+    told = [each for each in pod.shape.unmodelled if each.partition(" ")[0] != EXTENDED_RESOURCE]
+    if names:
+        told += [
+            f"{EXTENDED_RESOURCE} {name} {amount}" for name, amount in pod.requests if name in names
+        ]
+    unmodelled = tuple(sorted(told))
+    if unmodelled == pod.shape.unmodelled:
+        return pod
+    return replace(pod, shape=replace(pod.shape, unmodelled=unmodelled))
+
+
+def counted(offered: Requests) -> Requests:
+    """Return amounts without those that nobody counts."""
+    if not any(amount == NOT_COUNTED for _, amount in offered):
+        return offered
+    return tuple(each for each in offered if each[1] != NOT_COUNTED)
+
+
+def asked_of_devices(pod: Pod, node: Node) -> bool:
+    """Whether devices are allocated on the node for the pod: it claims some, or asks for a resource
+    that the node does not offer itself."""
+    offered = dict(node.allocatable)
+    return any(
+        kind.partition(" ")[0] != EXTENDED_RESOURCE or offered[kind.split(" ")[1]] == NOT_COUNTED
+        for kind in pod.shape.devices
+    )
