@@ -142,8 +142,11 @@ class Scheduler:
         else:
             if raw is None or _updated(raw, obj):
                 self._queue.wake("own", uid)
-            if before.nominated and before.nominated != pod.nominated:
-                self._queue.wake("pod-gone", uid)
+        if pod is None or pod.node or before is None or before.node:
+            return
+        if before.nominated and before.nominated != pod.nominated:
+            # updatePodInSchedulingQueue: also of a pod that is being deleted.
+            self._queue.wake("pod-gone", uid)
 
     # --- one attempt -------------------------------------------------------------------
 

@@ -1,4 +1,7 @@
-"""A change of one budget costs its own namespace something, and others nothing."""
+"""A change of one budget costs its own namespace something, and others nothing.
+
+See docs/security.md, row 6.
+"""
 
 from __future__ import annotations
 

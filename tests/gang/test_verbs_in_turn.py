@@ -1,4 +1,7 @@
-"""A verb waits neither for others' searches nor for its own until kube-scheduler gives it up."""
+"""A verb waits neither for others' searches nor for its own until kube-scheduler gives it up.
+
+See docs/security.md, row 6.
+"""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ FEW = Limits(branch_nodes=1_000)
 """Any answer will do where only a hint depends on it."""
 
 
-class Changes(Struct, frozen=True):
+class HelpfulChanges(Struct, frozen=True):
     """What was tried and has a plan."""
 
     room: bool = False
@@ -47,7 +47,7 @@ class Changes(Struct, frozen=True):
     """A priority above this one."""
 
 
-NONE = Changes()
+NONE = HelpfulChanges()
 
 
 class TriedChanges:
@@ -72,7 +72,9 @@ class TriedChanges:
         self._settings = settings
         self._stop = stop
 
-    def of(self, draft: Build, built: Built, answer: Infeasible, whys: Iterable[str]) -> Changes:
+    def of(
+        self, draft: Build, built: Built, answer: Infeasible, whys: Iterable[str]
+    ) -> HelpfulChanges:
         """Return the changes that help. ``whys``: why pods stay (Build.stayers).
 
         The planner's cache then faces another priority.
@@ -84,13 +86,13 @@ class TriedChanges:
         gang = self._gang
         try:
             if not gang.preempts:
-                return Changes(preempts=self._has_plan(replace(gang, preempts=True)))
+                return HelpfulChanges(preempts=self._has_plan(replace(gang, preempts=True)))
             room, quorum = self._with_fewer(draft, answer)
             longest = max((pod.grace for pod in built.slow), default=0)
             # Who waits for the slowest pod waits for all of them.
             enough = None if self._question.quick else float(longest)
             waits = bool(longest) and self._has_plan(replace(gang, patience=enough))
-            return Changes(
+            return HelpfulChanges(
                 room=room,
                 quorum=quorum,
                 patience=longest if waits else 0,

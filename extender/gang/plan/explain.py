@@ -11,7 +11,7 @@ from extender.fit.namespaces import namespaces_of
 from extender.gang.incremental.preemptability import outranking
 from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.built import Built
-from extender.gang.plan.changes import Changes
+from extender.gang.plan.changes import HelpfulChanges
 from extender.gang.plan.cheaper import easiest_to_spare
 from extender.gang.plan.no_node import no_node
 from extender.gang.plan.no_node import told as told_of_nodes
@@ -145,7 +145,7 @@ class Refused(Struct, frozen=True):
 
 
 def explain_refusal(
-    gang: Gang, refused: Refused, snapshot: Snapshot, changes: Changes, *, booking: bool
+    gang: Gang, refused: Refused, snapshot: Snapshot, changes: HelpfulChanges, *, booking: bool
 ) -> Refusal:
     """Return why the gang cannot run now, naming what stands in the way, and what would help.
 

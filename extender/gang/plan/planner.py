@@ -30,7 +30,7 @@ from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.build import Build
 from extender.gang.plan.built import Built
-from extender.gang.plan.changes import NONE, Changes, TriedChanges
+from extender.gang.plan.changes import NONE, HelpfulChanges, TriedChanges
 from extender.gang.plan.devices import (
     seats_devices,
     told_of_devices,
@@ -371,7 +371,7 @@ def _strike(struck: dict[str, frozenset[str]], trial: Trial) -> None:
 
 
 def _refused(
-    question: GangQuestion, refused: Refused, changes: Changes, *, booking: bool
+    question: GangQuestion, refused: Refused, changes: HelpfulChanges, *, booking: bool
 ) -> Refusal:
     gang = question.gang
     no = partial(explain_refusal, gang, refused, question.snapshot, changes, booking=booking)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from extender.gang.plan.built import Built
-from extender.gang.plan.changes import Changes
+from extender.gang.plan.changes import HelpfulChanges
 from extender.groups.patience import PATIENCE
 from extender.model.gang import Gang
 from extender.model.plan import Way
@@ -27,7 +27,7 @@ def ways_out(
     gang: Gang,
     built: Built,
     answer: Infeasible,
-    changes: Changes,
+    changes: HelpfulChanges,
     *,
     missing: Sequence[str] = (),
     behind_equals: bool = False,
