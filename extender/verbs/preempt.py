@@ -42,6 +42,9 @@ class Waits(Struct):
     victims: set[str] = field(default_factory=set)
     """Uids of victims whose binding does not show yet."""
 
+    protected: set[str] = field(default_factory=set)
+    """Candidates with a victim that may not be evicted: that does not pass."""
+
     def for_binding(self, node: str, victims: set[str]) -> None:
         """Add a candidate whose victims do not all sit there as far as is known."""
         if victims:
@@ -156,14 +159,14 @@ class Preempt:
         clean, breaking = self._sorted(pod, candidates, waits)
         if not breaking:
             return self._allowed(pod, clean, waits)
-        waits.node = waits.node or min(breaking)
+        waits.node = waits.node or min(breaking.keys() - waits.protected, default="")
         return await self._cheapest(pod, clean, breaking, asked, waits)
 
     def _sorted(
         self, pod: Pod, candidates: dict[str, NodeVictims], waits: Waits
     ) -> tuple[dict[str, NodeVictims], dict[str, NodeVictims]]:
-        """Return the nodes that may be had now, and those of them that break a gang. ``waits``
-        takes what stands against the others for now."""
+        """Return the nodes that may be had now, and those of them where kube-scheduler's choice
+        breaks a gang or a protected pod. ``waits`` takes what stands against the others for now."""
         snapshot = self._context.cluster.snapshot()
         spared = self._context.spared()
         if spared:
@@ -176,17 +179,18 @@ class Preempt:
                 waits.for_binding(node, self._unbound(candidate))
                 continue
             gangs = [self._gang_of(victim, snapshot) for victim in victims]
-            if any(
+            protected = any(
                 self._protections.why(victim, snapshot, pod.priority, gang=gang)
                 for victim, gang in zip(victims, gangs, strict=True)
-            ):
-                continue
+            )
+            if protected:
+                waits.protected.add(node)
             taken = any(self._takes_its_seat(victim) for victim in victims)
             if taken or not self._leaves_seats(pod, node, victims):
                 waits.node = node
                 continue
-            if any(self._goes_whole(gang, snapshot) for gang in gangs):
-                breaking[node] = candidate
+            if protected or any(self._goes_whole(gang, snapshot) for gang in gangs):
+                breaking[node] = candidate  # other pods there may do
             else:
                 clean[node] = candidate
         return clean, breaking

@@ -203,3 +203,18 @@ async def test_a_node_that_is_offered_since_is_used_where_its_plan_is_changed(
     await rig.rounds()
     seats = [(seat.name, seat.node) for each in rig.coordinator.book for seat in each.plan.seats]
     assert seats == [("p", "n2")]
+
+
+async def test_a_pod_beside_a_protected_one_goes_where_kube_scheduler_proposes_that_one(
+    rig: Rig,
+) -> None:
+    """kube-scheduler knows no protection, and no event tells it to propose another victim."""
+    await rig.pod("full", cls="top", on="n1", cpu="4")
+    await rig.pod("kept", cls="low", on="n0", cpu="2")
+    path = "/api/v1/namespaces/default/pods/kept"
+    await rig.client.patch(path, PROTECTED, kind="merge")
+    await rig.pod("other", cls="low", on="n0", cpu="2")
+    await rig.pod("urgent", cls="top", cpu="2")
+    await rig.until(lambda: bool(rig.cached("kept").annotations), "the mark is seen")
+    assert not (await rig.preempt("urgent", n0=["kept"])).candidates
+    await rig.until_names("full", "kept", "urgent")
