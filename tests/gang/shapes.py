@@ -1,8 +1,8 @@
 """Small clusters of every shape that a rule counts, and a model of them that tries everything.
 
 The model knows nothing of the extender: it is written from what kube-scheduler's filters, the
-Eviction API and Volcano's PodGroup promise. One rule a cluster; parts, budgets, terminating pods
-and pods that ask for nothing in all of them.
+Eviction API and Volcano's PodGroup promise. One rule a cluster; parts, budgets, terminating pods,
+a gang that goes whole and pods that ask for nothing in all of them.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, permutations, product
-from typing import Literal
+from itertools import chain, combinations, permutations, product
+from typing import Literal, get_args
 
 CPUS = 4
 URGENT = 100
 PRIORITIES = (0, 5, 50, 200)
 Rule = Literal["", "spread", "affinity", "anti-affinity", "shy", "host-port"]
-RULES: tuple[Rule, ...] = ("", "spread", "affinity", "anti-affinity", "shy", "host-port")
+RULES: tuple[Rule, ...] = get_args(Rule)
 """Of members: spread evenly over nodes, by pods with label app=job; beside a pod app=target; beside
 none app=noisy; kept away by pods that are shy of app=job; each with a port of its node."""
+GANG_PRIORITY = 5
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Bound:
     budget: int = -1
     pending: bool = False
     unready: bool = False
+    gang: bool = False
+    """It is of a gang that goes whole."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ def world(seed: int) -> World:
     rule = draw.choice(RULES)
     nodes = draw.randint(2, 3)
     budgets = draw.randint(0, 2)
+    gang = draw.random() < 0.4
     apps = {"affinity": "target", "anti-affinity": "noisy", "shy": "shy", "host-port": "port"}
     bound: list[Bound] = []
     for at in range(nodes):
@@ -69,17 +73,19 @@ def world(seed: int) -> World:
             if cpu > left or len(bound) == 7:
                 continue
             left -= cpu
+            whole = gang and draw.random() < 0.5
             bound.append(
                 Bound(
                     f"p{at}-{i}",
                     at,
                     cpu,
-                    draw.choice(PRIORITIES),
+                    GANG_PRIORITY if whole else draw.choice(PRIORITIES),
                     draw.choice(("job", "other", apps.get(rule, "job"))),
-                    leaving=draw.random() < 0.15,
+                    leaving=not whole and draw.random() < 0.15,
                     budget=draw.randrange(-1, budgets) if budgets else -1,
                     pending=draw.random() < 0.15,
                     unready=draw.random() < 0.3,
+                    gang=whole,
                 )
             )
     parts = {}
@@ -181,9 +187,11 @@ def is_quorum(here: World, seats: Iterable[tuple[str, int]]) -> bool:
 
 
 def loss(victims: Iterable[Bound]) -> tuple[int, ...]:
-    """Pods lost by priority, the most urgent first."""
-    counts = Counter(each.priority for each in victims)
-    return tuple(counts[priority] for priority in (50, 5, 0))
+    """Gangs and pods lost by priority, the most urgent first."""
+    gone = list(victims)
+    counts = Counter((each.priority, 1) for each in gone)
+    counts[GANG_PRIORITY, 0] = int(any(each.gang for each in gone))
+    return tuple(counts[priority, what] for priority in (50, 5, 0) for what in (0, 1))
 
 
 def layouts(here: World) -> Iterator[tuple[tuple[str, int], ...]]:
@@ -210,8 +218,16 @@ def _bags(nodes: int, size: int) -> list[tuple[int, ...]]:
 
 def least_loss(here: World) -> tuple[int, ...] | None:
     """The least loss of all sets of victims, None where no set will do."""
-    lower = [each for each in here.bound if may_go(each)]
-    sets = [gone for size in range(len(lower) + 1) for gone in combinations(lower, size)]
+    lower: list[tuple[Bound, ...]] = [
+        (each,) for each in here.bound if may_go(each) and not each.gang
+    ]
+    if gang := tuple(each for each in here.bound if each.gang):
+        lower.append(gang)
+    sets = [
+        tuple(chain.from_iterable(units))
+        for size in range(len(lower) + 1)
+        for units in combinations(lower, size)
+    ]
     ways = list(layouts(here))
     if any(seats_hold(here, (), seats, at_once=True) for seats in ways):
         return loss(())

@@ -367,7 +367,7 @@ class PlanningCache:
                     priority,
                     number,
                     whole=whole,
-                    covered=budgets > 0,
+                    covered=budgets > 0 or (whole and gang is not None and gang.budgeted),
                     requests=amounts,
                     subject=subject,
                 )

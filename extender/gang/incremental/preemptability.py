@@ -69,6 +69,8 @@ class GangPreemptability(Struct, frozen=True):
     whole: VictimUnit | None = None
     together: frozenset[str] = frozenset()
     """Uids of the pods in ``whole``."""
+    budgeted: bool = False
+    """Some pod in ``whole`` has a disruption budget: the others stay where that pod has to."""
     tiers: tuple[int, ...] = ()
     """Where pods of a gang that goes whole go at different priorities: these, ascending."""
     elastic: tuple[ElasticCandidate, ...] = ()
@@ -332,5 +334,6 @@ class Preemptability:
             shielded,
             whole,
             frozenset(pod.uid for pod in goes),
+            any(self._guards.count(pod.namespace, pod.labels) for pod in goes),
             tiers if len(tiers) > 1 else (),
         )
