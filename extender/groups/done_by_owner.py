@@ -7,11 +7,15 @@ index 0 that never comes (kubernetes#142330, volcano#3296).
 Sources: JobStatus.succeeded (batch/v1; completedIndexes lists the same pods), replicaStatuses of
 training jobs (kubeflow.org). A JobSet has its Jobs. An owner that was made anew has another uid,
 and what the one before it did does not count.
+
+A Job may make more pods at once than it has completions left of the gang's first ones: the next
+take the place of those that are done, and are waited for (``awaited``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -28,6 +32,9 @@ class CleanedUp(Struct, frozen=True):
     count: int = 0
     asked: tuple[str, ...] = ()
     """Names of the objects that tell."""
+    awaited: int = 0
+    """How many members there are or are still to be made, as far as Jobs tell: no pod that is done
+    stands in for one of these."""
 
 
 def cleaned_up(
@@ -48,16 +55,35 @@ def cleaned_up(
     sets = {name for pod in staying if (name := pod.labels.get(JOBSET_NAME))}
     count = 0
     whole = set()
+    makes: dict[tuple[str, str], int] = {}
+    over = Counter(_maker(pod) for pod in ended)
     for name in sets:
         row = snapshot.groups.get(("jobset", namespace, name))
         if row is not None and _total(row) == least and jobs_are_read(row, snapshot):
             whole.add(name)
             known = sum(pod.labels.get(JOBSET_NAME) == name for pod in ended)
-            count += max(0, _done_of_jobset(row, snapshot) - known)
+            count += max(0, sum(done for _, done, _ in _of_jobset(row, over, snapshot)) - known)
+            makes.update((maker, left) for maker, _, left in _of_jobset(row, over, snapshot))
     for owner in owners:
         done = _done_of(owner, namespace, least, whole, snapshot)
         count += max(0, done - sum(pod.owner == owner for pod in ended))
-    return CleanedUp(count, tuple(sorted(sets | {owner.name for owner in owners})))
+        job = snapshot.groups.get((JOB, namespace, owner.name)) if owner.kind == "Job" else None
+        if job is not None and job.uid == owner.uid:
+            makes["Job", owner.name] = _left(job, over["Job", owner.name])
+    there = Counter(_maker(pod) for pod in staying)
+    awaited = sum(max(there[each], makes.get(each, 0)) for each in there.keys() | makes.keys())
+    return CleanedUp(count, tuple(sorted(sets | {owner.name for owner in owners})), awaited)
+
+
+def _maker(pod: Pod) -> tuple[str, str]:
+    """Return kind and name of the pod's owner."""
+    return ("", "") if pod.owner is None else (pod.owner.kind, pod.owner.name)
+
+
+def _left(job: GroupObject, over: int) -> int:
+    """How many pods a Job is to have at once; its status may not count all ``over`` of it yet."""
+    each = job.parts[0].each
+    return max(0, min(each, each + job.more - max(0, over - job.done)))
 
 
 def _done_of(owner: Owner, namespace: str, least: int, whole: set[str], snapshot: Snapshot) -> int:
@@ -73,15 +99,22 @@ def _done_of(owner: Owner, namespace: str, least: int, whole: set[str], snapshot
     return 0
 
 
-def _done_of_jobset(row: GroupObject, snapshot: Snapshot) -> int:
-    """How many pods of its Jobs have succeeded; with exclusive topology a Job is two parts."""
-    jobs = (
-        snapshot.groups.get((JOB, row.namespace, f"{row.name}-{part.name}-{i}"))
-        for part in row.parts
-        if part.index != "rest"
-        for i in range(part.jobs)
-    )
-    return sum(job.done for job in jobs if job is not None and job.of == row.name)
+def _of_jobset(
+    row: GroupObject, over: Counter[tuple[str, str]], snapshot: Snapshot
+) -> Iterator[tuple[tuple[str, str], int, int]]:
+    """Yield of each of its Jobs who makes pods, how many have succeeded, and how many are to be
+    there. One that does not exist is still to be made; with exclusive topology one is two parts."""
+    absent: Counter[tuple[str, str]] = Counter()
+    for part in row.parts:
+        for i in range(part.jobs):
+            maker = "Job", f"{row.name}-{part.name}-{i}"
+            job = snapshot.groups.get((JOB, row.namespace, maker[1]))
+            if job is None or job.of != row.name:
+                absent[maker] += part.each
+            elif part.index != "rest":
+                yield maker, job.done, _left(job, over[maker])
+    for maker, each in absent.items():
+        yield maker, 0, each
 
 
 def _total(row: GroupObject) -> int:

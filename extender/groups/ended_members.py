@@ -5,10 +5,11 @@ CheckTaskReady) count them. Without that a gang of four of which one is done wou
 quorum for ever: the three that run together would be single victims, and one made anew would wait
 for a fourth.
 
-They stand in for members that lack, never for one that is there: a Job of a hundred pods, four at a
-time, starts four at once however many are done. Those of an earlier run under the group's name do
-not count. Of those whose pods are gone their owners tell (extender.groups.done_by_owner); owners
-that state the size leave them out of it (extender.groups.owned).
+They stand in for members that lack, never for one that is there or that a Job still makes: a Job of
+a hundred pods, four at a time, starts four at once however many are done. Those of an earlier run
+under the group's name do not count. Of those whose pods are gone their owners tell
+(extender.groups.done_by_owner); owners that state the size leave them out of it
+(extender.groups.owned).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from extender.groups.dialect import Declaration
+from extender.groups.done_by_owner import CleanedUp
 from extender.model.gang import GangPart
 from extender.model.objects import EMPTY_SHAPE, GangKey, Pod
 from extender.model.snapshot import Snapshot
@@ -61,24 +63,28 @@ def of_this_run(key: GangKey, members: Sequence[Pod], snapshot: Snapshot) -> tup
 
 
 def less_ended(
-    said: Declaration, ended: Sequence[Pod], gone: int, members: Sequence[Pod]
+    said: Declaration, ended: Sequence[Pod], gone: CleanedUp, members: Sequence[Pod]
 ) -> tuple[Declaration, int]:
     """Return the declaration without what pods that are done stand in for, and how many do.
 
-    ``gone``: how many more are done and exist no longer; of which part they were is not known.
+    ``gone``: those that exist no longer; of which part they were is not known. As a victim the
+    gang is whole without what a Job makes in their place: those beside them ran together.
     """
-    over = len(ended) + gone
+    over = len(ended) + gone.count
     if not over or not said.counts_ended or said.min_count is None or said.problems:
         return said, 0
     staying = {pod.uid for pod in members if not pod.deleting}
-    least = _left(said.min_count, over, len(staying))
+    together = _left(said.min_count, over, len(staying))
+    least = _left(said.min_count, over, max(len(staying), gone.awaited))
     parts = tuple(
         part for each in said.parts if (part := _part_left(each, ended, staying)) is not None
     )
     stands_in = said.min_count - least
-    if not stands_in and parts == said.parts:
-        return said, 0
     whole_from = said.whole_from
+    if together < least:
+        whole_from = together if whole_from is None else min(whole_from, together)
+    if not stands_in and parts == said.parts:
+        return replace(said, whole_from=whole_from), 0
     done = counted(over, "member", "has", "have")
     told = f"{done} succeeded, and {least} of its {said.min_count} are needed still"
     return replace(

@@ -111,7 +111,7 @@ class Resolver:
         said = dialect.declare(key, present, snapshot)
         over = of_this_run(key, present, snapshot)
         gone = cleaned_up(said, over, counted_in, snapshot)
-        said, ended = less_ended(said, over, gone.count, counted_in)
+        said, ended = less_ended(said, over, gone, counted_in)
         made_by = self._made_by(present) if dialect.explicit else None
         said, asked = with_later(said, counted_in, made_by, snapshot)
         low, high, priority_notes = self._priorities(said, key, members, snapshot)

@@ -298,6 +298,8 @@ class GroupObject(Struct, frozen=True, gc=False):
     """How many of its pods its owner can do without (Volcano)."""
     done: int = 0
     """Of a Job: how many of its pods have succeeded."""
+    more: int = 0
+    """Of a Job: how many pods it makes in place of those of ``parts`` that succeed."""
     note: str = ""
     """What of it does not count, in words."""
     of: str = ""

@@ -109,18 +109,21 @@ def reduce_job(raw: RawJob) -> GroupObject:
     if not of and raw.spec is not None and raw.spec.suspend:
         each = 0
     remade = bool(of and raw_bytes(meta.deletion_timestamp))
-    done = 0
+    done = more = 0
     if status is not None and not remade:
         total = raw.spec.completions if raw.spec is not None else None
         done = _count(status.succeeded, 0)
         over = done + _indexes(status.failed_indexes)
-        left = each - over if total is None else min(each, _count(total, 1) - over)
+        lacking = each - over if total is None else _count(total, 1) - over
+        left = min(each, lacking)
         ended = any(
             condition.type in ("Complete", "Failed") and condition.status == "True"
             for condition in status.conditions or ()
         )
+        more = 0 if ended else max(0, lacking - left)
         each = 0 if ended else max(0, left)
-    return msgspec.structs.replace(_owner(JOB, meta, (Part(each=each),), of), done=done)
+    made = _owner(JOB, meta, (Part(each=each),), of)
+    return msgspec.structs.replace(made, done=done, more=more)
 
 
 def reduce_leader_worker_set(raw: RawLeaderWorkerSet) -> GroupObject:

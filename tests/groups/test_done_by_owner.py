@@ -6,8 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.incremental.gangs import Gangs
+from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, GroupObject, Owner, Pod
+from extender.model.plan import Refusal
+from extender.model.settings import Settings
+from tests.gang import world
 from tests.groups import owners
 from tests.groups.build import core, pod
 from tests.groups.owner_gangs import RESOLVER, state
@@ -107,3 +112,68 @@ def test_a_kept_gang_is_another_one_when_its_job_tells_more() -> None:
         gangs.renew(replace(now, members=first.members, group_sources=frozenset({"job"})))
         seen.append(gangs[KEY].missing)
     assert seen == [1, 1, 0]
+
+
+def of_many(succeeded: int = 50, completions: int = 100, **status: object) -> GroupObject:
+    """A Job that makes four pods at once, and as many again while completions lack."""
+    document = job("j", 4, of="", succeeded=succeeded, **status)
+    document["spec"]["completions"] = completions
+    return read("job", document)
+
+
+@pytest.mark.parametrize("kept", [0, 50])
+def test_pods_that_a_job_makes_still_are_waited_for(kept: int) -> None:
+    """Quota holds back three of the four: evicting for the one would help no gang."""
+    ended = [member(10 + i, done=True) for i in range(kept)]
+    one = gang([*ended, member(0)], of_many())
+    assert (one.min_count, one.missing, one.complete) == (4, 4, False)
+    assert gang([*ended, *(member(i) for i in range(4))], of_many()).complete
+
+
+@pytest.mark.parametrize(("succeeded", "needed"), [(96, 4), (97, 3), (99, 1)])
+def test_no_more_of_them_than_completions_lack(succeeded: int, needed: int) -> None:
+    assert gang([member(0)], of_many(succeeded)).min_count == needed
+
+
+def test_of_a_larger_job_as_many_as_the_group_needs() -> None:
+    assert gang([member(0)], of_many(), least=3).min_count == 3
+
+
+def test_what_has_ended_counts_before_the_status_tells_it() -> None:
+    """The Job controller counts a pod some time after kubelet reported its end."""
+    pods = [*(member(i, on=f"n{i}") for i in range(2)), member(2), member(3, done=True)]
+    one = gang(pods, of_job(succeeded=0))
+    assert (one.min_count, one.complete) == (3, True)
+    one = gang([member(0), member(1, done=True)], of_many(50))
+    assert one.min_count == 4  # another takes its place
+
+
+def test_a_running_gang_whose_job_makes_one_more_goes_whole() -> None:
+    """Four ran together, one is done, and the one that takes its place does not exist yet."""
+    for ended in ([], [member(9, done=True)]):
+        pods = [*(member(i, on=f"n{i}") for i in range(3)), *ended]
+        assert gang(pods, of_many(1)).goes_whole
+    assert not gang(pods[:3], of_many(0)).goes_whole
+
+
+def test_jobs_of_a_jobset_that_make_more_are_waited_for() -> None:
+    """Of a JobSet that is the gang also those that have no pod yet."""
+    document = job("s-w-0", 2, of="s", succeeded=50)
+    document["spec"]["completions"] = 100
+    first = member(0, Owner("Job", "s-w-0", "o-job-s-w-0"), of="s")
+    one = gang([first], SET, read("job", document))
+    assert (one.min_count, one.complete) == (4, False)
+
+
+def test_no_pod_is_evicted_for_a_part_of_what_a_job_makes() -> None:
+    waits = replace(member(0), requests=(("cpu", 3000), ("pods", 1)), priority=100, phase="Pending")
+    low = [world.pod(f"low{i}", on=f"n{i}") for i in range(4)]
+    nodes = [world.node(f"n{i}") for i in range(4)]
+    groups = [core(min_count=4, disrupt_all=True), of_many()]
+    spaces: dict[str, dict[str, str]] = {"default": {}, "ns": {}}
+    before = world.snapshot(nodes, [*low, waits], groups, namespaces=spaces)
+    now = replace(before, group_sources=frozenset({"core", "job"}))
+    question = GangQuestion(RESOLVER.resolve(KEY, now), now)
+    answer = Planner(Settings(), RESOLVER).plan(question)
+    assert isinstance(answer, Refusal)
+    assert "1 of 4" in answer.message
