@@ -117,20 +117,24 @@ def self_affinity_key(pods: Sequence[Pod], view: ClusterView) -> tuple[str, ...]
 
 
 def affinity_mask(
-    pod: Pod, view: ClusterView, names: Sequence[str], members: Sequence[Pod]
+    pod: Pod,
+    view: ClusterView,
+    names: Sequence[str],
+    members: Sequence[Pod],
+    *,
+    opens: bool = False,
 ) -> bytes:
     """Return one byte a node, 0 where required affinity to the pods in the view rules it out.
 
     ``members`` are all of the gang still to be placed, ``pod`` included. Those that match
     the pod's terms may meet them: by opening a domain when nobody matches yet, or
-    wherever they like when they are not bound by the same terms. Expectations pods count
-    as long as they are in the view.
+    wherever they like when they are not bound by the same terms. Pods count as long as they
+    are in the view. ``opens``: all of ``leaders`` may go; led_away says where they have to.
     """
     terms = pod.shape.affinity
-    matching = [other for other in members if picks_all(terms, other, view.namespaces)]
+    matching, free = _meeting(pod, view, members)
     counts = view.term_counts(terms).counts if terms else {}
-    free = any(other.shape.affinity != terms for other in matching)
-    if not terms or free or (matching and not counts):
+    if not terms or free or (matching and (opens or not counts)):
         return b"\x01" * len(names)
     mask = bytearray(len(names))
     for i, name in enumerate(names):
@@ -142,35 +146,70 @@ def affinity_mask(
     return bytes(mask)
 
 
-def led_away(
-    pod: Pod, view: ClusterView, coming: Coming, members: Sequence[Pod]
-) -> dict[str, tuple[str, ...]]:
-    """Return the nodes that required affinity to pods which come rules out, each with their uids.
+def _meeting(pod: Pod, view: ClusterView, members: Sequence[Pod]) -> tuple[bool, bool]:
+    """Whether members match the pod's required affinity, and whether some of them are not bound by
+    the same terms."""
+    terms = pod.shape.affinity
+    matching = [other for other in members if picks_all(terms, other, view.namespaces)]
+    return bool(matching), any(other.shape.affinity != terms for other in matching)
 
-    So it does while nobody in the view matches: then members that match their own terms may open
-    a domain, unless others have opened one before. Where somebody matches already affinity_mask
-    has the answer, and whoever comes only adds to it.
+
+def leaders(pod: Pod, view: ClusterView, members: Sequence[Pod]) -> Iterator[Pod]:
+    """Yield the pods in the view while one of which is there members open no domain of their own.
+
+    A pod that matches its own required affinity is let in anywhere as the first of all that match
+    (satisfyPodAffinity of InterPodAffinity). None where the members do not depend on that.
     """
     terms = pod.shape.affinity
-    if not terms or not any(picks_all(terms, other, view.namespaces) for other, _ in coming):
+    matching, free = _meeting(pod, view, members)
+    if free or not matching or not view.term_counts(terms).counts:
+        return
+    keys = {term.topology_key for term in terms}
+    picked: dict[tuple[int, str], bool] = {}
+    for state in view.states():
+        if keys.isdisjoint(state.node.labels):
+            continue
+        for other in state.pods.values():
+            kind = (id(other.labels), other.namespace)
+            if kind not in picked:
+                picked[kind] = picks_all(terms, other, view.namespaces)
+            if picked[kind]:
+                yield other
+
+
+def led_away(
+    pod: Pod,
+    view: ClusterView,
+    coming: Coming,
+    members: Sequence[Pod],
+    leading: Sequence[Pod] = (),
+) -> dict[str, tuple[str, ...]]:
+    """Return the nodes that required affinity rules out as long as others match, with their uids.
+
+    Members that match their own terms may open a domain, unless others have opened one before:
+    pods which come, and ``leading``, the pods in the view (``leaders``) if all of them may go.
+    Where one stays affinity_mask has the answer, and whoever comes only adds to it.
+    """
+    terms = pod.shape.affinity
+    coming = [each for each in coming if picks_all(terms, each[0], view.namespaces)]
+    if not coming and not leading:
         return {}
-    matching = [other for other in members if picks_all(terms, other, view.namespaces)]
-    free = any(other.shape.affinity != terms for other in matching)
-    if free or not matching or view.term_counts(terms).counts:
+    matching, free = _meeting(pod, view, members)
+    if free or not matching or (view.term_counts(terms).counts and not leading):
         return {}
     keys = {term.topology_key for term in terms}
     uids: set[str] = set()
     domains: set[tuple[str, str]] = set()
-    for other, places in coming:
-        for uid, name in places if picks_all(terms, other, view.namespaces) else ():
+    for _, places in (*coming, *((each, ((each.uid, each.node),)) for each in leading)):
+        for uid, name in places:
             labels = view.nodes[name].labels
             there = {(key, labels[key]) for key in keys & labels.keys()}
             domains |= there
             uids |= {uid} if there else set()
-    leaders = tuple(sorted(uids))
+    opened = tuple(sorted(uids))
     return {
-        name: leaders
-        for name, node in (view.nodes.items() if leaders else ())
+        name: opened
+        for name, node in (view.nodes.items() if opened else ())
         if not all((key, node.labels.get(key, "")) in domains for key in keys)
     }
 

@@ -17,10 +17,11 @@ from typing import Literal, get_args
 CPUS = 4
 URGENT = 100
 PRIORITIES = (0, 5, 50, 200)
-Rule = Literal["", "spread", "affinity", "anti-affinity", "shy", "host-port"]
+Rule = Literal["", "spread", "affinity", "self-affinity", "anti-affinity", "shy", "host-port"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 """Of members: spread evenly over nodes, by pods with label app=job; beside a pod app=target; beside
-none app=noisy; kept away by pods that are shy of app=job; each with a port of its node."""
+a pod app=job, as they are themselves; beside none app=noisy; kept away by pods that are shy of
+app=job; each with a port of its node."""
 GANG_PRIORITY = 5
 
 
@@ -152,6 +153,10 @@ def seats_hold(
     apps = {at: {each.app for each in there if each.node == at} for at in range(here.nodes)}
     if here.rule == "affinity":
         return all("target" in apps[at] for at in places)
+    if here.rule == "self-affinity":
+        beside = {at for at in apps if "job" in apps[at]}
+        # The first pod of all that match is let in anywhere; where there is one, it is not.
+        return beside >= set(places) if beside else len(set(places)) == 1
     if here.rule == "anti-affinity":
         return all("noisy" not in apps[at] for at in places)
     if here.rule == "shy":

@@ -5,11 +5,14 @@ PODGROUP_SHAPES=N plays N clusters instead of some hundreds.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections import Counter
 
+import pytest
 from msgspec.structs import replace
 
+from extender.gang.plan.build import MOST_LEADING
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
@@ -53,6 +56,7 @@ SHAPES: dict[str, PodShape] = {
     "": PodShape(),
     "spread": PodShape(spread=(SpreadConstraint(HOST, 1, labelled("app", "job")),)),
     "affinity": PodShape(affinity=beside("target")),
+    "self-affinity": PodShape(affinity=beside("job")),
     "anti-affinity": PodShape(anti_affinity=beside("noisy")),
     "shy": PodShape(),
     "host-port": PodShape(host_ports=PORT),
@@ -103,10 +107,14 @@ def state_of(here: World) -> Snapshot:
     return replace(state, group_sources=frozenset({"volcano", "core"}))
 
 
+def asked(here: World) -> Plan | Refusal:
+    state = state_of(here)
+    return PLANNER.plan(GangQuestion(RESOLVER.resolve(KEY, state), state))
+
+
 def judged(here: World) -> str:
     """Say how good the plan is; fails where it breaks a rule, or a proof is false."""
-    state = state_of(here)
-    answer = PLANNER.plan(GangQuestion(RESOLVER.resolve(KEY, state), state))
+    answer = asked(here)
     best = shapes.least_loss(here)
     if isinstance(answer, Refusal):
         unproved = answer.message.startswith("no solution") or "no placement" in answer.message
@@ -162,3 +170,39 @@ def test_a_pod_of_a_gang_makes_no_sure_room_where_a_budget_keeps_another_pod_of_
     )
     assert shapes.least_loss(here) == (0, 1, 0, 0, 0, 0)
     assert judged(here) == "proved"
+
+
+@pytest.mark.parametrize("beside", [50, 200], ids=["another may go", "another stays"])
+def test_members_open_a_domain_once_all_pods_like_them_are_gone(beside: int) -> None:
+    here = World(
+        rule="self-affinity",
+        nodes=2,
+        bound=(Bound("like", 0, 1, 0, "job"), Bound("other", 0, 3, beside, "other")),
+        parts={"a": (2, 2, 2)},
+        quorum=2,
+        allowed=(),
+        healthy=(),
+    )
+    assert shapes.least_loss(here) == (0, 0, 0, 0, 0, 1)
+    assert judged(here) == "proved"
+
+
+def test_nothing_is_proved_where_more_pods_have_to_go_than_are_tried() -> None:
+    like = tuple(Bound(f"like-{i}", 0, 0, 0, "job") for i in range(MOST_LEADING + 1))
+    here = World(
+        rule="self-affinity",
+        nodes=2,
+        bound=(*like, Bound("other", 0, 3, 50, "other")),
+        parts={"a": (2, 2, 2)},
+        quorum=2,
+        allowed=(),
+        healthy=(),
+    )
+    plan = asked(here)
+    assert isinstance(plan, Plan)
+    assert [victim.name for victim in plan.victims] == ["other"]
+    assert plan.proof is Proof.BOUNDED
+    stays = dataclasses.replace(here, bound=(*like, Bound("other", 0, 3, 200, "other")))
+    refusal = asked(stays)
+    assert isinstance(refusal, Refusal)
+    assert refusal.message.startswith("no solution was found")

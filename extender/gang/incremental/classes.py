@@ -66,13 +66,15 @@ def allowed_nodes(
     view: ClusterView,
     gang: Gang,
     masks: Mapping[str, frozenset[str]],
+    *,
+    opens: bool,
 ) -> bytes:
     """Return one byte a node, 1 where nothing but room, caps and blockers can be against it.
 
-    ``mask`` says so for what node and pod alone decide.
+    ``mask`` says so for what node and pod alone decide. ``opens`` as for affinity_mask.
     """
     if group[0].shape.affinity:
-        near = affinity_mask(group[0], view, names, gang.pending)
+        near = affinity_mask(group[0], view, names, gang.pending, opens=opens)
         mask = bytes(ok and close for ok, close in zip(mask, near, strict=True))
     refused = (
         frozenset().union(*(masks.get(pod.uid, frozenset()) for pod in group)) if masks else ()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from extender.fit.member_rules import EACH_NODE, MemberCap, self_caps
+from extender.fit.member_rules import EACH_NODE, MemberCap, leaders, self_caps
 from extender.fit.node_ports import slot
 from extender.fit.view import ClusterView
 from extender.gang.incremental.classes import allowed_nodes
@@ -40,6 +40,7 @@ from extender.gang.plan.topology_domains import (
     required_domains,
 )
 from extender.gang.plan.units import Units, units_of, ways, within, without
+from extender.groups.composite import unit_key
 from extender.model.cost_order import CostLevel, order_of, spares_by_priority
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -65,6 +66,8 @@ if TYPE_CHECKING:
 
 MOST_CAPS = 256
 """Limits that members set for each other, of a few hundred ports or topology keys at most."""
+MOST_LEADING = 64
+"""Pods that all have to go for members to open a domain; it is not tried where there are more."""
 MOST_LEADERS = 8
 """Classes that are looked at for one that decides alone."""
 NOBODY = Units()
@@ -110,13 +113,17 @@ class Build:
         self.classes = self.parts.classes
         self.least = self.parts.least
         """Of each class; may be raised before the question is asked anew."""
-        self._close_nodes(masks)
+        self._below = gang.preemptor_priority if gang.preempts else FREE + 1
+        self.narrowed = False
+        """Some members may open a domain if more pods go than are tried: a "no" proves nothing."""
+        leading = [self._leading(group) for group in self.classes]
+        self._close_nodes(masks, leading)
         holds = [hold for hold in holds if hold.gang != gang.key]
         coming = coming_pods(holds, snapshot, self.classes)
         self._blocked = []
-        for group in self.classes:
+        for group, those in zip(self.classes, leading, strict=True):
             stop.check_first()
-            self._blocked.append(blocked_beside(group, gang, view, coming))
+            self._blocked.append(blocked_beside(group, gang, view, coming, those))
         self._blocking = blocking_pods(self._blocked, coming)
         self._rule_over_members(holds)
         self._apart = MemberCap((), EACH_NODE, 1)
@@ -128,7 +135,6 @@ class Build:
         self._wish = preferred_keys(gang, self._keys, snapshot)
         self._resources = tuple(sorted({n for group in self.classes for n, _ in group[0].requests}))
         self._requests = tuple(vector(group[0].requests, self._resources) for group in self.classes)
-        self._below = gang.preemptor_priority if gang.preempts else FREE + 1
         places = self._usable.index
         self._taken_over = taken_over(holds, gang, places, self._blocking)
         self._held = seatings(holds, gang, places, self._resources)
@@ -142,18 +148,42 @@ class Build:
         self._order = tuple(each for each in order if self._wish or each is not CostLevel.TOPOLOGY)
         # What is sure with everybody gone is not where some stay for their grace periods.
         self._patience = gang.patience if plan.slow_victims == "stay" else None
-        reach = spares_by_priority(self._order) and self._patience is None
+        # Nor is it where some stay because members require them beside.
+        reach = spares_by_priority(self._order) and self._patience is None and not keep
         self.cut = self._reach() if reach else None
         self._slow: tuple[Pod, ...] = ()
 
-    def _close_nodes(self, masks: Mapping[str, frozenset[str]]) -> None:
+    def _leading(self, group: tuple[Pod, ...]) -> tuple[Pod, ...]:
+        """Return the pods all of which have to go for members of a class to open a domain of their
+        own (extender.fit.member_rules.leaders); () where one of them stays."""
+        found: list[Pod] = []
+        planning = self._planning
+        for pod in leaders(group[0], self._view, self._pending):
+            self._stop.check_first()
+            key = planning.member_key(pod)
+            own = key == self._gang.key and not pod.deleting
+            unit = unit_key(key, pod)
+            priority = planning.preemptability.of_pod(pod, unit, planning.now).priority
+            if own or pod.uid in self._keep or priority >= self._below:
+                return ()
+            found.append(pod)
+            if len(found) > MOST_LEADING:
+                self.narrowed = True
+                return ()
+        return tuple(found)
+
+    def _close_nodes(
+        self, masks: Mapping[str, frozenset[str]], leading: Iterable[tuple[Pod, ...]]
+    ) -> None:
         """Find the nodes of use to any class, and which of them each class may use."""
         masked = []
-        for group in self.classes:
+        for group, those in zip(self.classes, leading, strict=True):
             self._stop.check_first()
             mask = self._planning.mask(group[0])
             names = self._planning.names
-            masked.append(allowed_nodes(group, names, mask, self._view, self._gang, masks))
+            masked.append(
+                allowed_nodes(group, names, mask, self._view, self._gang, masks, opens=bool(those))
+            )
         union = masked[0] if len(masked) == 1 else bytes(map(max, *masked))
         self._usable = self._planning.usable(union)
         self._allowed = [bytes(compress(mask, union)) for mask in masked]

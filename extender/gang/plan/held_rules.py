@@ -43,11 +43,14 @@ def coming_pods(
 
 
 def blocked_beside(
-    group: tuple[Pod, ...], gang: Gang, view: ClusterView, coming: Coming
+    group: tuple[Pod, ...], gang: Gang, view: ClusterView, coming: Coming, leading: Sequence[Pod]
 ) -> dict[str, tuple[str, ...]]:
-    """Return node -> uids of those that have to go, or not to come, for members of a class."""
+    """Return node -> uids of those that have to go, or not to come, for members of a class.
+
+    ``leading`` as for led_away.
+    """
     found = blocked_nodes(group[0], view, coming)
-    for name, uids in led_away(group[0], view, coming, gang.pending).items() if coming else ():
+    for name, uids in led_away(group[0], view, coming, gang.pending, leading).items():
         found[name] = tuple(sorted({*uids, *found.get(name, ())}))
     return found
 

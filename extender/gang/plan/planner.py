@@ -213,7 +213,9 @@ class Planner:
                     changes = tries.of(draft, built, answer, [why for _, why in stayers])
                 return _refused(
                     question,
-                    Refused(built, answer, stayers, draft.kept, struck=strikes > 0),
+                    Refused(
+                        built, answer, stayers, draft.kept, struck=strikes > 0 or draft.narrowed
+                    ),
                     changes,
                     booking=self._settings.fairness.booking,
                 )
@@ -223,7 +225,8 @@ class Planner:
             if not trial.failed and (resting := rest_on_leaving(trial, view, snapshot, others)):
                 trial = replace(trial, failed=resting)
             if not trial.failed:
-                bound = least if strikes == 0 else tuple(0 for _ in answer.cost)
+                sure = strikes == 0 and not draft.narrowed
+                bound = least if sure else tuple(0 for _ in answer.cost)
                 return _finish(question, trial, bound, self._settings, stop)
             if strikes == MAX_STRIKES or stop.over():
                 return _given_up(question, trial, strikes + 1)

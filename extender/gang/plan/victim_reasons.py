@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from extender.fit import node_ports
-from extender.fit.inter_pod_affinity import term_picks
+from extender.fit.inter_pod_affinity import term_picks, term_refuses
 from extender.fit.namespaces import Namespaces, namespaces_of
 from extender.gang.incremental.protection import asked_to_stay
 from extender.gang.incremental.victims import VictimUnit
@@ -49,6 +49,9 @@ def excludes(pod: Pod, member: Pod, node: str, namespaces: Namespaces) -> tuple[
     rule = "required anti-affinity"
     if any(term_picks(term, pod, namespaces) for term in member.shape.anti_affinity):
         return rule, f"{rule} of {member.name} on {node} excludes it"
+    if not any(term_refuses(term, member, namespaces) for term in pod.shape.anti_affinity):
+        rule = "required affinity"
+        return rule, f"{rule} lets {member.name} on {node} only once no other pod matches"
     return rule, f"its {rule} excludes {member.name} from {node}"
 
 
