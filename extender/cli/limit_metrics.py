@@ -45,8 +45,8 @@ def expose(metrics: Metrics, replica: Replica) -> None:
     )
     metrics.source(
         "budgets_unread",
-        "PodDisruptionBudgets of namespaces that have more than plan.budgetsPerNamespace: none of "
-        "their pods is evicted.",
+        "PodDisruptionBudgets of namespaces that have more than plan.budgetsPerNamespace, or list "
+        "more than ten times as many values in their selectors: none of their pods is evicted.",
         lambda: _most(replica.coordinator.crowded_budgets),
         label="namespace",
     )

@@ -15,6 +15,9 @@ Scoped = tuple[str, LabelSelector | None]
 """A namespace, and a selector that picks pods of it; None picks none."""
 Label = tuple[str, str | None]
 """A key and a value; None: whatever the value is."""
+VALUES_EACH = 10
+"""How many values the selectors of a namespace may list for each selector that it may have. One
+selector may list twenty thousand, and each is looked up by itself."""
 
 
 class _Table:
@@ -43,6 +46,7 @@ class _Selectors:
 
     def __init__(self, selectors: tuple[LabelSelector | None, ...]) -> None:
         self.selectors = selectors
+        self.values = sum(map(_values, selectors))
         self._keys: set[str] = set()
         self._fulfils, self._breaks = _Table(), _Table()
         valid: list[int] = []
@@ -95,8 +99,9 @@ class _Selectors:
 class SelectorIndex:
     """Selectors by what they ask for; a selector is named by its place among the entries.
 
-    A namespace with more than ``most`` of them is crowded: none of its selectors is read, and each
-    of its pods counts as picked by all of them.
+    A namespace is crowded with more than ``most`` of them, or with more than VALUES_EACH times
+    ``most`` values in them: none of its selectors is read, and each of its pods counts as picked by
+    more than ``most``.
     """
 
     def __init__(
@@ -113,18 +118,21 @@ class SelectorIndex:
             places.setdefault(namespace, []).append(at)
             selectors.setdefault(namespace, []).append(selector)
         self._places = places
+        self._unread = 0 if most is None else most + 1
+        """How many selectors pick a pod at least where they are not read."""
         self._of: dict[str, _Selectors] = {}
         self.crowded: dict[str, int] = {}
         """Namespace -> how many selectors it has."""
         self.namespaces = places.keys()
         """Those with a selector at all."""
         for namespace, listed in selectors.items():
-            if most is not None and len(listed) > most:
-                self.crowded[namespace] = len(listed)
-                continue
             these, old = tuple(listed), None if last is None else last._of.get(namespace)
-            same = old is not None and old.selectors == these
-            self._of[namespace] = old if old is not None and same else _Selectors(these)
+            if old is not None and old.selectors == these:
+                self._of[namespace] = old
+            elif most is not None and _too_many(these, most):
+                self.crowded[namespace] = len(these)
+            else:
+                self._of[namespace] = _Selectors(these)
 
     def differing(self, other: SelectorIndex) -> set[str]:
         """Return the namespaces whose selectors differ; one index must come from the other."""
@@ -135,9 +143,12 @@ class SelectorIndex:
         return found | (self.crowded.keys() ^ other.crowded.keys())
 
     def size(self, namespace: str) -> int:
-        """Return how many selectors of the namespace are read."""
+        """Return how many values the namespace's selectors list, 0 where they are not read.
+
+        A selector or a requirement without any counts as one.
+        """
         of = self._of.get(namespace)
-        return 0 if of is None else len(of.selectors)
+        return 0 if of is None else of.values
 
     def matching(self, namespace: str, labels: Mapping[str, str]) -> list[int]:
         """Places of the selectors that pick such a pod, ascending; none of a crowded namespace."""
@@ -154,8 +165,25 @@ class SelectorIndex:
         """Return how many selectors pick such a pod."""
         of = self._of.get(namespace)
         if of is None:
-            return self.crowded.get(namespace, 0)
+            return max(self.crowded[namespace], self._unread) if namespace in self.crowded else 0
         return of.picking(labels).bit_count()
+
+
+def _values(selector: LabelSelector | None) -> int:
+    """As ``SelectorIndex.size``, of one selector."""
+    if selector is None:
+        return 1
+    return max(1, sum(len(each.values) or 1 for each in selector.requirements))
+
+
+def _too_many(selectors: tuple[LabelSelector | None, ...], most: int) -> bool:
+    """Whether one namespace has more of them, or of their values, than are read."""
+    left = VALUES_EACH * most
+    for selector in selectors if len(selectors) <= most else ():
+        left -= _values(selector)
+        if left < 0:
+            break
+    return len(selectors) > most or left < 0
 
 
 def _bits(places: list[int]) -> int:

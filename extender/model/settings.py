@@ -137,8 +137,9 @@ class PlanSettings(Section, frozen=True, kw_only=True):
     pdb_policy: Literal["respect", "prefer"] = "respect"
     """respect: a plan never exceeds a budget. prefer: it may, at the highest cost."""
     budgets_per_namespace: int = 1000
-    """PodDisruptionBudgets of one namespace whose selectors are read. Where there are more, each
-    pod of the namespace counts as covered by two, which the Eviction API refuses."""
+    """PodDisruptionBudgets of one namespace whose selectors are read, with ten times as many values
+    in all. Where there are more, each pod of the namespace counts as covered by two, which the
+    Eviction API refuses."""
     patience_seconds: float = 60.0
     """Room of pods that terminate within this time counts as free (after waiting)."""
     slow_victims: Literal["stay", "count"] = "stay"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 
-from extender.fit.selector_index import SelectorIndex
+from extender.fit.selector_index import VALUES_EACH, SelectorIndex
 from extender.fit.selectors import matches
 from extender.model.objects import LabelSelector, Requirement
 
@@ -121,3 +121,32 @@ def test_a_namespace_with_too_many_selectors_is_not_read_and_all_of_them_pick_it
     more = SelectorIndex([("one", None)] * 4 + [("two", other)], many, most=2)
     assert more.differing(many) == set()
     assert more.matching("two", {}) == [4]
+
+
+def wide(values: int, operator: str = "NotIn") -> LabelSelector:
+    """A selector that lists this many values."""
+    return LabelSelector((Requirement("k", operator, tuple(f"v{at}" for at in range(values))),))
+
+
+def test_a_namespace_whose_selectors_list_too_many_values_is_not_read_either() -> None:
+    """One selector may list as many values as a thousand others together."""
+    limit = 2 * VALUES_EACH
+    listed = SelectorIndex([("one", wide(limit)), ("two", wide(1))], most=2)
+    assert listed.crowded == {}
+    assert listed.size("one") == limit
+    for these in ([wide(limit + 1)], [wide(limit), wide(1, "In")]):
+        many = SelectorIndex([*(("one", each) for each in these), ("two", wide(1))], listed, most=2)
+        assert many.crowded == {"one": len(these)}
+        assert (many.size("one"), many.matching("one", {"k": "x"})) == (0, [])
+        assert many.count("one", {}) > 2  # as of any other that is crowded
+        assert many.differing(listed) == {"one"}
+        assert many.count("two", {}) == 1
+    again = SelectorIndex([("one", wide(limit))], many, most=2)
+    assert again.crowded == {}
+    assert again.differing(many) == {"one", "two"}
+
+
+def test_requirements_without_values_count_one_each() -> None:
+    many = LabelSelector(tuple(Requirement(f"k{at}", "Exists") for at in range(VALUES_EACH + 1)))
+    assert SelectorIndex([("one", many)], most=1).crowded == {"one": 1}
+    assert SelectorIndex([("one", many)]).size("one") == VALUES_EACH + 1

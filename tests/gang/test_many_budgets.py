@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from extender.fit.selector_index import VALUES_EACH
 from extender.gang.act.clocks import Clocks
 from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.plan.planner import Planner
@@ -156,10 +157,23 @@ def test_no_pod_of_a_namespace_with_too_many_budgets_goes_and_the_refusal_names_
     refused = asked(*map(nothing, range(4)))
     assert isinstance(refused, Refusal)
     why = (
-        "namespace tenant has more PodDisruptionBudgets than are read "
-        "(plan.budgetsPerNamespace: 3): none of its pods is evicted"
+        "namespace tenant has more PodDisruptionBudgets, or more values in their selectors, than "
+        "are read (plan.budgetsPerNamespace: 3): none of its pods is evicted"
     )
     assert f"tenant/tiny0 stays on n0: {why}" in refused.details
+
+
+def listing(values: int, operator: str = "In") -> DisruptionBudget:
+    """A budget that lists this many values of a label that no pod has."""
+    these = Requirement("none", operator, tuple(f"x{at}" for at in range(values)))
+    return replace(budget(0), selector=LabelSelector((these,)))
+
+
+def test_nor_of_one_whose_budgets_list_too_many_values() -> None:
+    assert isinstance(asked(listing(3 * VALUES_EACH)), Plan)
+    refused = asked(listing(3 * VALUES_EACH + 1))
+    assert isinstance(refused, Refusal)
+    assert any("stays on n0: namespace tenant has more" in each for each in refused.details)
 
 
 def test_only_that_namespace_is_concerned() -> None:
@@ -203,6 +217,15 @@ def test_what_budgets_cost_is_told_by_the_namespace_that_has_them() -> None:
     assert 0.5 < shares["tenant"] <= 1
     planner.see(replace(BASE, generation=3, budgets=(budget(0),), pending={}))
     assert planner.budget_shares() == {}
+
+
+def test_each_value_that_budgets_list_is_paid_for() -> None:
+    settings = Settings()
+    planner = Planner(settings, Resolver(settings.groups))
+    planner.see(BASE)
+    long = 20 * len(NODES)
+    planner.see(replace(BASE, generation=2, budgets=(listing(long, "NotIn"),)))
+    assert planner.budget_shares()["tenant"] > 0.9
 
 
 async def test_a_gang_is_not_charged_for_budgets_of_others(

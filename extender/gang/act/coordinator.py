@@ -91,7 +91,7 @@ class Coordinator:
 
     @property
     def crowded_budgets(self) -> Mapping[str, int]:
-        """Namespaces with more disruption budgets than are read, and how many they have."""
+        """As ``Planner.crowded``."""
         return self._planning.thread.planner.crowded
 
     # -- deciding -----------------------------------------------------------------------

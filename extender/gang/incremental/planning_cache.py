@@ -89,7 +89,8 @@ class PlanningCache:
         """Which of the last snapshot's disruption budgets, by place, speak for a pod."""
         self._most_budgets = settings.plan.budgets_per_namespace
         self.budget_work: Counter[str] = Counter()
-        """Namespace -> selectors and pods that were looked at for its budgets since ``renew``."""
+        """Namespace -> values of selectors and pods that were looked at for its budgets since
+        ``renew``."""
         self.all_work = 0
         """Those, and the pods and nodes that were looked at for anything else."""
         self.now = 0.0

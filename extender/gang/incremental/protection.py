@@ -155,9 +155,9 @@ class Protections:
             if budgets > plan.budgets_per_namespace:
                 # No number that changes: a message that does is told again and again.
                 why = (
-                    f"namespace {pod.namespace} has more PodDisruptionBudgets than are read "
-                    f"(plan.budgetsPerNamespace: {plan.budgets_per_namespace}): none of its pods "
-                    "is evicted"
+                    f"namespace {pod.namespace} has more PodDisruptionBudgets, or more values in "
+                    f"their selectors, than are read (plan.budgetsPerNamespace: "
+                    f"{plan.budgets_per_namespace}): none of its pods is evicted"
                 )
             found.append(Shield(why, self._below(BUDGET, pod.namespace, snapshot), gang=True))
         if owner is not None and owner.kind == "DaemonSet" and not plan.evict_daemon_set_pods:

@@ -93,7 +93,8 @@ class Planner:
 
     @property
     def crowded(self) -> Mapping[str, int]:
-        """Namespaces with more disruption budgets than are read, and how many they have."""
+        """Namespaces whose disruption budgets are too many to be read, or list too many values, and
+        how many budgets they have."""
         return self._planning.guards.crowded
 
     def budget_shares(self) -> dict[str, float]:
