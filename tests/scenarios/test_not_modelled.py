@@ -28,6 +28,7 @@ API = "resource.k8s.io/v1"
 DRIVER = "gpu.example.com"
 DEVICES = 8
 RESOURCE = "example.com/gpu"
+CSI = "disks.example.com"
 SIZE = {"storage": "1Gi"}
 ZONE = "topology.kubernetes.io/zone"
 AT_ONCE = 5.0
@@ -117,6 +118,44 @@ def volume(
     )
     status = {"status": {"phase": "Bound" if claim is not None else "Available"}}
     client.patch("PersistentVolume", name, status, subresource="status")
+
+
+def attached(client: Client, name: str) -> dict[str, Any]:
+    """Make a claim bound to a volume of a CSI driver; return the pod's part that uses it."""
+    part = volume_claim(client, name, volume=f"v-{name}")
+    client.create(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": f"v-{name}"},
+            "spec": {
+                "storageClassName": "local",
+                "capacity": SIZE,
+                "accessModes": ["ReadWriteOnce"],
+                "csi": {"driver": CSI, "volumeHandle": name},
+                "claimRef": {
+                    "kind": "PersistentVolumeClaim",
+                    "namespace": client.namespace,
+                    "name": name,
+                },
+            },
+        }
+    )
+    return part
+
+
+def limit_attached(client: Client, nodes: list[str]) -> None:
+    """Let one volume of the driver be attached to each node."""
+    driver = {"name": CSI, "topologyKeys": [], "allocatable": {"count": 1}}
+    for node in nodes:
+        client.create(
+            {
+                "apiVersion": "storage.k8s.io/v1",
+                "kind": "CSINode",
+                "metadata": {"name": node},
+                "spec": {"drivers": [{**driver, "nodeID": node}]},
+            }
+        )
 
 
 def bind_volumes(client: Client) -> None:
@@ -230,11 +269,19 @@ class Bed:
         """The names of the pods that have a node."""
         return {p["metadata"]["name"] for p in self.client.list("Pod") if p["spec"].get("nodeName")}
 
-    def message(self) -> str:
-        """What the pending pods and the PodGroup say."""
-        told: list[Object] = self.client.list("Pod") + self.client.list("PodGroup")
-        conditions = [c for each in told for c in each.get("status", {}).get("conditions", ())]
-        return " ".join(str(c.get("message", "")) for c in conditions)
+    def told(self, words: str) -> bool:
+        """Whether the PodGroup's condition and an event of a pod say so."""
+        groups = [
+            condition["message"]
+            for group in self.client.list("PodGroup")
+            for condition in group.get("status", {}).get("conditions", ())
+        ]
+        pods = [
+            event["message"]
+            for event in self.client.list("Event")
+            if event["involvedObject"]["kind"] == "Pod"
+        ]
+        return all(any(words in message for message in each) for each in (groups, pods))
 
 
 @pytest.fixture
@@ -313,7 +360,7 @@ async def test_no_pod_is_evicted_for_devices_that_a_node_has_for_one_member(bed:
         bed.gang(2, cpu=8)
         time.sleep(QUIET)
         assert bed.bound() == low
-        bed.client.wait_for(lambda: "claims devices" in bed.message(), what="the reason is told")
+        bed.client.wait_for(lambda: bed.told("claims devices"), what="the reason is told")
 
     await asyncio.to_thread(play)
 
@@ -326,7 +373,7 @@ async def test_no_pod_is_evicted_for_a_claim_that_members_share(bed: Bed) -> Non
         bed.gang(2, cpu=20, shared=True)
         time.sleep(QUIET)
         assert bed.bound() == low
-        bed.client.wait_for(lambda: "shared" in bed.message(), what="the claim is named")
+        bed.client.wait_for(lambda: bed.told("shared"), what="the claim is named")
 
     await asyncio.to_thread(play)
 
@@ -360,6 +407,23 @@ async def test_an_empty_cluster_starts_a_gang_on_local_volumes(bed: Bed) -> None
 
         bed.client.wait_for(bound, what="all members bound")
         return time.monotonic() - started
+
+    assert await asyncio.to_thread(play) < AT_ONCE
+
+
+async def test_an_empty_cluster_starts_a_gang_within_attach_limits(bed: Bed) -> None:
+    """Each node takes one volume: the second member on a node is refused there."""
+
+    def play() -> float:
+        nodes = bed.prepare(4)
+        limit_attached(bed.client, nodes)
+        specs = [attached(bed.client, f"d-{i}") for i in range(4)]
+        started = time.monotonic()
+        members = bed.members(specs, cpu=1)
+        bed.client.wait_for(lambda: bed.bound() >= set(members), what="all members bound")
+        took = time.monotonic() - started
+        assert {pod["spec"]["nodeName"] for pod in bed.client.list("Pod")} == set(nodes)
+        return took
 
     assert await asyncio.to_thread(play) < AT_ONCE
 
