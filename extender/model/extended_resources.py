@@ -62,6 +62,7 @@ def asked_of_devices(pod: Pod, node: Node) -> bool:
     that the node does not offer itself."""
     offered = dict(node.allocatable)
     return any(
-        kind.partition(" ")[0] != EXTENDED_RESOURCE or offered[kind.split(" ")[1]] == NOT_COUNTED
+        kind.partition(" ")[0] != EXTENDED_RESOURCE
+        or offered.get(kind.split(" ")[1], NOT_COUNTED) == NOT_COUNTED
         for kind in pod.shape.devices
     )

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from extender.gang.act.book import Flight
+from extender.gang.act.waiting import TIMED
 from extender.gang.incremental.protection import Protections
 from extender.gang.plan.candidates import Candidates
 from extender.gang.plan.lists import samples
@@ -67,9 +68,7 @@ class Preempt:
         Raises NotReady before recovery, UnknownPod when the pod is not one that waits.
         """
         context = self._context
-        # To kube-scheduler an error or a lost answer is an attempt without a node: no event may
-        # follow.
-        context.notices.held_back.park(args.pod, min(args.candidates, default=""))
+        context.notices.held_back.asked(args.pod.uid, args.pod.namespace, args.candidates)
         context.require_ready()
         asked = context.evidence.now()
         pod = await self._asked.pod(args.pod)
@@ -179,11 +178,8 @@ class Preempt:
                 waits.for_binding(node, self._unbound(candidate))
                 continue
             gangs = [self._gang_of(victim, snapshot) for victim in victims]
-            protected = any(
-                self._protections.why(victim, snapshot, pod.priority, gang=gang)
-                for victim, gang in zip(victims, gangs, strict=True)
-            )
-            if protected:
+            protected = self._protected(pod, victims, gangs, snapshot)
+            if protected and self._protected(pod, victims, gangs, snapshot, lasting=True):
                 waits.protected.add(node)
             taken = any(self._takes_its_seat(victim) for victim in victims)
             if taken or not self._leaves_seats(pod, node, victims):
@@ -195,6 +191,21 @@ class Preempt:
                 clean[node] = candidate
         return clean, breaking
 
+    def _protected(
+        self,
+        pod: Pod,
+        victims: list[Pod],
+        gangs: list[Gang | None],
+        snapshot: Snapshot,
+        *,
+        lasting: bool = False,
+    ) -> bool:
+        """Whether one of the victims may not be evicted; ``lasting``: whatever time passes."""
+        return any(
+            self._protections.why(victim, snapshot, pod.priority, gang=gang, begun=lasting)
+            for victim, gang in zip(victims, gangs, strict=True)
+        )
+
     def _allowed(self, pod: Pod, clean: dict[str, NodeVictims], waits: Waits) -> PreemptResult:
         """Leave the choice to kube-scheduler, which keeps the room on one of these for the pod.
 
@@ -203,6 +214,7 @@ class Preempt:
         """
         if clean:
             self._context.offers.note(pod, list(clean))
+            self._context.notices.held_back.allowed(pod, clean)
         elif waits.node:
             self._context.notices.held_back.park(pod, waits.node, waits.victims)
         else:
@@ -259,7 +271,9 @@ class Preempt:
         """
         asking = self._context.asking
         stale = asking.stale()
+        passing = min(breaking)
         if stale is not None:
+            waits.node = waits.node or passing
             return self._allowed(pod, clean, waits)
         gang = single_gang(pod)
         candidates = Candidates(frozenset(clean.keys() | breaking.keys()), asked)
@@ -270,6 +284,8 @@ class Preempt:
         # protected, or of a gang that goes whole.
         clean = self._sorted(pod, clean, waits)[0]
         if isinstance(cheap, Refusal) or (clean and cheap is None):
+            if not isinstance(cheap, Refusal) or cheap.code in TIMED:
+                waits.node = waits.node or passing
             return self._allowed(pod, clean, waits)
         victims = cheap.victims if cheap else ()
         if clean and victims and {victim.node for victim in victims} <= clean.keys():
@@ -277,4 +293,6 @@ class Preempt:
         answer = await asking.ensure(gang.key, Verb.PREEMPT, single=gang, candidates=candidates)
         if isinstance(answer, Flight):
             return NOTHING
+        if not isinstance(answer, Refusal) or answer.code in TIMED:
+            waits.node = waits.node or passing
         return self._allowed(pod, self._sorted(pod, clean, waits)[0], waits)

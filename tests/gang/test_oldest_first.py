@@ -6,13 +6,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from operator import add
+from typing import Any
 
 import pytest
 
 from extender.gang.act import turns, waiting
 from extender.gang.act.book import Flight
+from extender.gang.act.planner_thread import PlannerThread
 from extender.gang.tell.decisions import SearchInput, Verb
-from extender.model.plan import Refusal
+from extender.model.gang import Gang
+from extender.model.plan import Plan, Refusal
 from tests.gang.limited import rigged
 from tests.gang.rig import FAST, Rig
 
@@ -88,4 +91,19 @@ async def test_one_whose_searches_are_dear_waits_for_its_own_turn(
 ) -> None:
     monkeypatch.setattr(turns, "AHEAD_SECONDS", 0.0)
     async with queued(monkeypatch, "z-old", 2) as rig:
+        assert isinstance(await ask(rig, "young"), Flight)
+
+
+async def test_a_mistake_that_the_older_one_finds_fails_no_other_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with queued(monkeypatch, "z-old", 2) as rig:
+        real = PlannerThread.plan
+
+        async def plan(self: PlannerThread, gang: Gang, *given: Any) -> Plan | Refusal:
+            if gang.key.name == "z-old":
+                raise ZeroDivisionError
+            return await real(self, gang, *given)
+
+        monkeypatch.setattr(PlannerThread, "plan", plan)
         assert isinstance(await ask(rig, "young"), Flight)

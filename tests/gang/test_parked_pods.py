@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from extender.gang.act.held_back import MAX_HELD_BACK
 from extender.model.decode import decode_pod
 from extender.model.errors import UnknownPod
 from extender.sandbox.faults import Fault
@@ -102,22 +103,25 @@ async def test_a_pod_that_kube_scheduler_nominated_before(rig: Rig) -> None:
     await rig.until(lambda: not rig.cached("urgent").nominated, "it is not any more", 3)
 
 
-async def test_a_pod_that_another_one_was_to_wake(rig: Rig) -> None:
-    """One nomination that ends wakes all that are less urgent: not if its pod was gone."""
+@pytest.mark.parametrize("status", [404, 413, 500])
+async def test_a_pod_that_another_one_was_to_wake(rig: Rig, status: int) -> None:
+    """One nomination that ends wakes all that are less urgent: not where it cannot be written."""
     node, other = await seated(rig)
     await rig.classes(higher=9000)
     await rig.pod("urgent", cls="top")
     await rig.pod("more", cls="higher")
     await rig.preempt("more", **{node: ["high-0"]})
     await rig.preempt("urgent", **{node: ["high-0"]})
-    gone = rig.server.faults.plan(
-        Fault(times=2, method="PATCH", path="pods/more/status", status=404, reason="NotFound")
-    )
-    await rig.bind("high-1", other)
-    await rig.until(lambda: gone.hits == 2, "it cannot be nominated")
+    refused = Fault(times=1000, method="PATCH", path="pods/more/status", status=status)
+    rig.server.faults.plan(refused)
     written = nominations(rig, "urgent")
-    await rig.remove("more")
+    await rig.bind("high-1", other)
     await until_woken(rig, written, "urgent")
+    assert refused.hits
+
+
+def asked_about(rig: Rig, uid: str, namespace: str) -> None:
+    rig.coordinator.notices.held_back.asked(uid, namespace, ["n0"])
 
 
 async def test_a_pod_that_is_asked_about_before_it_is_seen(
@@ -131,15 +135,51 @@ async def test_a_pod_that_is_asked_about_before_it_is_seen(
     raw = await rig.client.get("/api/v1/namespaces/default/pods/urgent")
     with pytest.raises(UnknownPod):
         await rig.verbs.preempt(PreemptArgs(decode_pod(raw), {node: NodeVictims((victim.uid,))}))
-    held = rig.coordinator.notices.held_back
-    held.wake_all()
-    assert not held.pods()
-    await rig.until(lambda: bool(held.pods()), "it is still to be woken")
-    rig.server.faults.clear()
-    await rig.until(lambda: rig.cache.pod_named("default", "urgent") is not None, "it is seen")
+    rig.coordinator.notices.held_back.wake_all()
     written = nominations(rig, "urgent")
     monkeypatch.setattr("extender.gang.act.held_back.PARKED_SECONDS", 0.0)
+    rig.server.faults.flow()
     await until_woken(rig, written, "urgent")
+
+
+async def test_invented_pods_keep_no_other_from_being_woken(rig: Rig) -> None:
+    node, _ = await seated(rig)
+    await rig.pod("urgent", cls="top")
+    for number in range(MAX_HELD_BACK + 1):
+        asked_about(rig, f"invented-{number}", f"ns-{number}")
+    await rig.preempt("urgent", **{node: ["high-0"]})
+    assert [pod.name for pod in rig.coordinator.notices.held_back.pods()] == ["urgent"]
+
+
+async def preempts_on_n0(rig: Rig) -> None:
+    """A pod may preempt on n0, is nominated there, and its victim is gone; n1 is full."""
+    await rig.pod("v", cls="low", on="n0", grace=30)
+    await rig.pod("w", cls="top", on="n1")
+    await rig.pod("urgent", cls="top")
+    await rig.until(lambda: rig.cache.pod_named("default", "w") is not None, "w is cached")
+    assert list((await rig.preempt("urgent", n0=["v"])).candidates) == ["n0"]
+    path = "/api/v1/namespaces/default/pods/urgent/status"
+    await rig.client.patch(path, {"status": {"nominatedNodeName": "n0"}}, kind="merge")
+    await rig.remove("v")
+    await rig.until(lambda: bool(rig.cached("urgent").nominated), "it is nominated")
+    await rig.until(lambda: rig.cache.pod_named("default", "v") is None, "its victim is gone")
+
+
+@pytest.mark.parametrize("ended", [True, False])
+async def test_a_pod_that_preempts_keeps_its_nomination(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, *, ended: bool
+) -> None:
+    """Its victims are gone and it is not bound yet: no plan that ends, and no time, takes it."""
+    await preempts_on_n0(rig)
+    cleared = nominations(rig, "urgent")
+    held = rig.coordinator.notices.held_back
+    if ended:
+        held.wake_all()
+    else:
+        monkeypatch.setattr("extender.gang.act.held_back.PARKED_SECONDS", 0.0)
+        await rig.until(lambda: not held.pods(), "it has come to kube-scheduler", 3)
+    await rig.rounds()
+    assert (cleared.hits, rig.cached("urgent").nominated) == (0, "n0")
 
 
 async def test_a_pod_of_no_gang_whose_plan_does_not_hold_after_a_restart(rig: Rig) -> None:

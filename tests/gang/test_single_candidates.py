@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from extender.gang.tell.decisions import Verb
+from extender.model.gang import Gang
+from extender.model.plan import Code, Refusal
 from tests.gang.rig import LOW, PODS, Rig
 from tests.gang.test_room_that_came import Gate, leave_after_searches
 
@@ -218,3 +220,22 @@ async def test_a_pod_beside_a_protected_one_goes_where_kube_scheduler_proposes_t
     await rig.until(lambda: bool(rig.cached("kept").annotations), "the mark is seen")
     assert not (await rig.preempt("urgent", n0=["kept"])).candidates
     await rig.until_names("full", "kept", "urgent")
+
+
+async def test_a_pod_beside_a_protected_one_that_has_to_wait_its_turn_is_tried_again(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time lifts such a refusal, and kube-scheduler hears of no event."""
+    await rig.pod("full", cls="top", on="n1", cpu="4")
+    await rig.pod("kept", cls="low", on="n0", cpu="2")
+    await rig.client.patch("/api/v1/namespaces/default/pods/kept", PROTECTED, kind="merge")
+    await rig.pod("other", cls="low", on="n0", cpu="2")
+    await rig.pod("urgent", cls="top", cpu="2")
+    await rig.until(lambda: bool(rig.cached("kept").annotations), "the mark is seen")
+
+    def in_turn(gang: Gang) -> Refusal:
+        return Refusal(gang=gang.key, code=Code.TURN, message="others come first")
+
+    monkeypatch.setattr(rig.coordinator.admission, "must_wait", in_turn)
+    assert not (await rig.preempt("urgent", n0=["kept"])).candidates
+    assert [pod.name for pod in rig.coordinator.notices.held_back.pods()] == ["urgent"]

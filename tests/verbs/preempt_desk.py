@@ -126,6 +126,8 @@ class Desk:
                     held_back=SimpleNamespace(
                         note=lambda pod, unit: say("held back", unit),
                         park=self._park,
+                        asked=lambda uid, namespace, nodes: None,
+                        allowed=lambda pod, nodes: self.parked.pop(pod.uid, None),
                         retry=lambda pod, node: say("again", node),
                         settled=lambda pod: self.parked.pop(pod.uid, None),
                     ),

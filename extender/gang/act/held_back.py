@@ -13,7 +13,7 @@ that. So such a pod is nominated to a node, and the nomination is cleared at onc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from math import inf
 from typing import TypeVar
@@ -30,6 +30,8 @@ from extender.model.objects import Pod
 from extender.model.shares import Shares
 from extender.model.snapshot import Snapshot
 
+MAX_UNSEEN = 256
+"""Pods that were asked about before they were seen."""
 MAX_HELD_BACK = 4096
 """Who is not among them waits until kube-scheduler tries it of itself, five minutes at most: where
 there are more, the namespace with most of them makes room."""
@@ -57,6 +59,14 @@ class _Held(Struct, frozen=True):
     """Uids of pods that it may preempt once their binding shows."""
     since: float = 0.0
     """Monotonic time."""
+    allowed: frozenset[str] = frozenset()
+    """Nodes on which it was allowed to preempt: it waits to be seen nominated to one of them."""
+
+
+class _Asked(Struct, frozen=True):
+    uid: str
+    node: str
+    since: float
 
 
 class HeldBack:
@@ -81,6 +91,10 @@ class HeldBack:
         self._at_a_time = at_a_time
         self._kept: Shares[str, _Held] = Shares(MAX_HELD_BACK)
         """By uid, to be woken when a plan ends."""
+        self._for_bindings: set[str] = set()
+        """Those of them that have ``victims``, and some that had."""
+        self._unseen: Shares[str, _Asked] = Shares(MAX_UNSEEN)
+        """By uid, pods that are not known here, or were not when they were asked about."""
         self._failed: Shares[str, _Held] = Shares(MAX_HELD_BACK)
         """By uid, those that could not be woken."""
         self._parked_at = 0.0
@@ -105,6 +119,24 @@ class HeldBack:
             return
         since = -inf if soon else self._clocks.monotonic()
         _put(self._kept, pod, _Held(pod, "", node, frozenset(victims), since))
+        if victims:
+            self._for_bindings.add(pod.uid)
+
+    def asked(self, uid: str, namespace: str, nodes: Iterable[str]) -> None:
+        """Remember that kube-scheduler asks whether a pod may preempt on these nodes. To it an
+        error or a lost answer is an attempt without a node, and no event may follow."""
+        node = min(nodes, default="")
+        pod = self._snapshot().pending.get(uid)
+        if pod is not None:
+            self.park(pod, node)
+        elif node:
+            self._unseen.put(uid, _Asked(uid, node, self._clocks.monotonic()), namespace)
+
+    def allowed(self, pod: Pod, nodes: Collection[str]) -> None:
+        """Remember a pod that may preempt on these nodes until it is seen nominated to one: the
+        answer may be lost."""
+        now = self._clocks.monotonic()
+        _put(self._kept, pod, _Held(pod, "", min(nodes), since=now, allowed=frozenset(nodes)))
 
     def settled(self, pod: Pod) -> None:
         """Forget a pod that need not be tried again."""
@@ -118,7 +150,13 @@ class HeldBack:
         """Forget a pod that is bound or gone, and wake those that may preempt it now."""
         self._kept.pop(pod.uid)
         self._failed.pop(pod.uid)
-        self._wake_those(lambda held: pod.uid in held.victims)
+        for uid in list(self._for_bindings):
+            held = self._kept.get(uid)
+            if held is None or not held.victims:
+                self._for_bindings.discard(uid)
+            elif pod.uid in held.victims:
+                self._kept.pop(uid)
+                self._spawn(self._wake([held]))
 
     def pods(self) -> list[Pod]:
         """Return those that are to be woken when a plan ends, the oldest first."""
@@ -126,7 +164,7 @@ class HeldBack:
 
     def wake_all(self) -> None:
         """Wake the pods that a seat has kept waiting."""
-        self._wake_those(lambda held: True)
+        self._wake_those(lambda held: not held.allowed)
 
     def units(self) -> set[str]:
         """Return what some of them wait to see gone."""
@@ -178,6 +216,12 @@ class HeldBack:
         in a way that is not seen here."""
         if now - self._parked_at < PARKED_PAUSE:
             return
+        self._unseen.forget(lambda asked: now - asked.since > TRIED_SECONDS)
+        pending = self._snapshot().pending if len(self._unseen) else {}
+        for asked in list(self._unseen.values()):
+            if asked.uid in pending:
+                self._unseen.pop(asked.uid)
+                self.park(pending[asked.uid], asked.node)
         long = now - PARKED_SECONDS
         if any(held.node and held.since <= long for held in self._kept.values()):
             self._parked_at = now
@@ -187,16 +231,15 @@ class HeldBack:
         moment = self._clocks.wall()
 
         async def one(group: list[_Held]) -> None:
-            first = group[0]
-            async with self._gate:
-                if not first.node:
-                    woken = await self._notifier.wake(first.pod, "", moment)
-                else:
-                    woken = await self._notifier.end_nomination(first.pod, first.node)
-            if woken:
-                self._pause = FIRST_PAUSE
-                return
             for held in group:
+                async with self._gate:
+                    if not held.node:
+                        woken = await self._notifier.wake(held.pod, "", moment)
+                    else:
+                        woken = await self._notifier.end_nomination(held.pod, held.node)
+                if woken:
+                    self._pause = FIRST_PAUSE
+                    return
                 _put(self._failed, held.pod, held)
 
         await each(_by_event(self._to_write(waiting)), self._at_a_time, one)
@@ -210,10 +253,8 @@ class HeldBack:
             pod = snapshot.pending.get(held.pod.uid)
             if not held.node:
                 found.append(held)
-            elif pod is None:
-                # Asked about before it was seen here, perhaps: gone() is called where it goes.
-                if now - held.since < TRIED_SECONDS:
-                    _put(self._kept, held.pod, held)
+            elif pod is None or pod.nominated in held.allowed:
+                continue  # gone or bound, or the answer has come to kube-scheduler
             elif self._enforcement.acts_for(pod.namespace, snapshot):
                 if pod.nominated:
                     # It may have been cleared just now, which does not show yet.

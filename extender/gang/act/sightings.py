@@ -73,7 +73,7 @@ class Sightings:
         elif old is not None and old.node and not new.node:
             self._unbound(new)
         if new.node and not (old and old.node):
-            self._bound(new)
+            self._bound(new, seen=old is not None)
         elif new.nominated and not new.node and new.nominated != (old.nominated if old else ""):
             self._nominated(new)
 
@@ -161,7 +161,9 @@ class Sightings:
         flight.deadline = self._clocks.monotonic() + self._bind_seconds
         flight.doubted = True
 
-    def _bound(self, pod: Pod) -> None:
+    def _bound(self, pod: Pod, *, seen: bool) -> None:
+        """``seen``: it was there before, without a node. What kube-scheduler binds was offered,
+        however long ago."""
         self._notices.held_back.gone(pod)
         key = self._gangs.member_key(pod)
         offered = self._offers.settled(pod.uid)
@@ -170,7 +172,7 @@ class Sightings:
         flight = self._book.of_member(pod.uid)
         self._book.doubt(pod.node, but=flight)
         if flight is None:
-            if offered is None:
+            if offered is None and not seen:
                 self._book.unadmitted(pod)
             return
         seat = flight.seats.get(pod.uid)

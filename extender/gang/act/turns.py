@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from math import inf
 
+import structlog
 from msgspec.structs import replace
 
 from extender.gang.act.admission import Admission
@@ -38,10 +39,13 @@ from extender.gang.tell.decisions import (
 )
 from extender.groups.composite import keys_of
 from extender.groups.resolver import Resolver
+from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
 from extender.model.plan import Code, Hold, Plan, Refusal
 from extender.model.snapshot import Snapshot
+
+log = structlog.get_logger("gang")
 
 COMPARISONS = 3
 """How often a gang is searched for anew because the cluster changed meanwhile."""
@@ -188,7 +192,14 @@ class PlanningTurns:
                 break
             other = self._admission.ours(self._resolver.resolve(key, self._flights.shown()))
             if self._book.get(key) is None and can_be_planned(other):
-                answer = await self.plan(key, Verb.LOOP, None, None, {}, ahead=True)
+                try:
+                    answer = await self.plan(key, Verb.LOOP, None, None, {}, ahead=True)
+                except NotReady:
+                    raise
+                except Exception:
+                    # A mistake that this gang finds fails no other gang's plan.
+                    log.exception("a gang ahead was not planned", gang=str(key))
+                    continue
                 found = found or isinstance(answer, Flight)
         return found
 

@@ -50,10 +50,10 @@ def nominated_seats(gang: Gang, snapshot: Snapshot, held: Collection[str]) -> li
 
 
 def victims_leave(pod: Pod, node: str, snapshot: Snapshot) -> bool:
-    """Whether less urgent pods leave ``node``, to which ``pod`` is nominated.
+    """Whether less urgent pods that were preempted leave ``node``, to which ``pod`` is nominated.
 
     kube-scheduler does not try to preempt for it until they are gone (PodEligibleToPreemptOthers in
     pkg/scheduler/framework/plugins/defaultpreemption).
     """
     there = snapshot.bound.get(node, ())
-    return any(each.deleting and each.priority < pod.priority for each in there)
+    return any(each.deleting and each.preempted and each.priority < pod.priority for each in there)
