@@ -194,3 +194,18 @@ async def test_a_pod_of_no_gang_whose_plan_does_not_hold_after_a_restart(rig: Ri
     await rig.client.delete(f"/api/v1/nodes/{node}")
     await rig.start()
     await rig.until(lambda: not rig.cached("urgent").nominated, "it is cleared", 3)
+
+
+@pytest.mark.parametrize("job", ["", "indexed"])
+async def test_a_pod_that_comes_while_no_extender_answers(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, job: str
+) -> None:
+    """kube-scheduler had no answer, and no event comes that its own filters wait for."""
+    labels = {"batch.kubernetes.io/job-completion-index": "0"} if job else None
+    await rig.pod("full", cls="low", on="n0")
+    await rig.kill()
+    await rig.pod("urgent", cls="top", labels=labels, job=job)
+    written = nominations(rig, "urgent")
+    await rig.start()
+    monkeypatch.setattr("extender.gang.act.held_back.PARKED_SECONDS", 0.0)
+    await until_woken(rig, written, "urgent")

@@ -18,7 +18,7 @@ from extender.gang.act.sweeper import Sweeper
 from extender.gang.act.term import Term, reading_of, telling_of
 from extender.gang.act.term_parts import PLANNING, acting_of, planning_of, seating_of
 from extender.gang.plan.question import Masks
-from extender.model.objects import Node, Pod
+from extender.model.objects import GangKey, Node, Pod
 
 FRESH_SECONDS = 0.1
 """How often it is looked whether all watches are up again, before records are judged."""
@@ -189,24 +189,29 @@ class Coordinator:
 
     def _take_in_held_back(self, *, records: int) -> None:
         """Note the pods that plans of a life before may have kept waiting: which is not known, so
-        all that were tried. They are woken at once where one of the ``records`` is over.
+        all that were tried, or may have been. They are woken at once where one of the ``records``
+        is over.
 
-        Without records too, a pod of no gang may have asked for preemption in vain while no
-        extender answered. Nothing is written on such grounds for namespaces that are not acted for.
+        Without records too, a pod that is treated alone may have asked for preemption in vain while
+        no extender answered. Nothing is written on such grounds for namespaces that are not acted
+        for.
         """
         schedulers, held_back = self.admission.schedulers(), self.notices.held_back
         snapshot = self._reading.snapshot()
-        node = next(iter(snapshot.nodes), "")
+        node, whole = next(iter(snapshot.nodes), ""), dict[GangKey, bool]()
         for pod in snapshot.pending.values():
-            waits = pod.tried and not pod.gated and not pod.deleting
+            waits = not pod.gated and not pod.deleting
             waits = waits and pod.shape.scheduler in schedulers
             if not waits or self.book.of_member(pod.uid):
                 continue
             if not self.admission.acts_for(pod.namespace, snapshot):
                 continue
-            if node and pod.preempts and self.resolver.member_key(pod) is None:
-                held_back.park(pod, node, soon=True)
-            elif records:
+            key = self.resolver.member_key(pod)
+            if key is not None and key not in whole:
+                whole[key] = self.resolver.resolve(key, snapshot).starts_whole
+            if node and pod.preempts and (key is None or not whole[key]):
+                held_back.park(pod, node, soon=pod.tried)
+            elif records and pod.tried:
                 held_back.note(pod)
         if records > len(self.book):
             held_back.wake_all()
