@@ -56,6 +56,10 @@ class World:
     """Of each budget: status.disruptionsAllowed."""
     healthy: tuple[bool, ...]
     """Of each budget: pods that are not ready may go (IfHealthyBudget with enough healthy ones)."""
+    urgent: int = URGENT
+    """The gang's priority."""
+    cpus: int = CPUS
+    """Of each node."""
 
 
 def world(seed: int) -> World:
@@ -108,9 +112,9 @@ def world(seed: int) -> World:
 # -- what is allowed ---------------------------------------------------------------------
 
 
-def may_go(each: Bound) -> bool:
+def may_go(here: World, each: Bound) -> bool:
     """Whether the gang may evict the pod: of lower priority, and not on its way out."""
-    return each.priority < URGENT and not each.leaving
+    return each.priority < here.urgent and not each.leaving
 
 
 def within_budgets(here: World, victims: Iterable[Bound]) -> bool:
@@ -142,10 +146,10 @@ def seats_hold(
     for part, at in seats:
         cpu = here.parts[part][2]
         used[at] += cpu
-        if cpu and used[at] > CPUS:
+        if cpu and used[at] > here.cpus:
             return False
     if any(
-        used[at] > CPUS and any(here.parts[part][2] for part, seat in seats if seat == at)
+        used[at] > here.cpus and any(here.parts[part][2] for part, seat in seats if seat == at)
         for at in used
     ):
         return False
@@ -196,7 +200,7 @@ def loss(victims: Iterable[Bound]) -> tuple[int, ...]:
     gone = list(victims)
     counts = Counter((each.priority, 1) for each in gone)
     counts[GANG_PRIORITY, 0] = int(any(each.gang for each in gone))
-    return tuple(counts[priority, what] for priority in (50, 5, 0) for what in (0, 1))
+    return tuple(counts[priority, what] for priority in (200, 50, 5, 0) for what in (0, 1))
 
 
 def layouts(here: World) -> Iterator[tuple[tuple[str, int], ...]]:
@@ -224,7 +228,7 @@ def _bags(nodes: int, size: int) -> list[tuple[int, ...]]:
 def least_loss(here: World) -> tuple[int, ...] | None:
     """The least loss of all sets of victims, None where no set will do."""
     lower: list[tuple[Bound, ...]] = [
-        (each,) for each in here.bound if may_go(each) and not each.gang
+        (each,) for each in here.bound if may_go(here, each) and not each.gang
     ]
     if gang := tuple(each for each in here.bound if each.gang):
         lower.append(gang)

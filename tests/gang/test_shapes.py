@@ -29,11 +29,11 @@ from extender.model.objects import (
     Requirement,
     SpreadConstraint,
 )
-from extender.model.plan import Plan, Proof, Refusal
+from extender.model.plan import Plan, Proof, Refusal, Way
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from tests.gang import shapes
-from tests.gang.shapes import URGENT, Bound, World
+from tests.gang.shapes import Bound, World
 from tests.gang.world import NOW, group, node, pod, snapshot
 
 KEY = GangKey("volcano", "default", "g")
@@ -86,7 +86,7 @@ def state_of(here: World) -> Snapshot:
         pod(
             f"{part}{i}",
             cpu=cpu,
-            priority=URGENT,
+            priority=here.urgent,
             labels={"app": "job"},
             annotations={"scheduling.k8s.io/group-name": "g", "volcano.sh/task-spec": part},
             shape=SHAPES[here.rule],
@@ -102,7 +102,7 @@ def state_of(here: World) -> Snapshot:
         DisruptionBudget(f"b{i}", "default", f"b{i}", labelled("guard", f"b{i}"), allowed, healthy)
         for i, (allowed, healthy) in enumerate(zip(here.allowed, here.healthy, strict=True))
     ]
-    nodes = [node(f"n{at}", cpu=shapes.CPUS) for at in range(here.nodes)]
+    nodes = [node(f"n{at}", cpu=here.cpus) for at in range(here.nodes)]
     state = snapshot(nodes, [*map(made, here.bound), *members], groups, budgets=budgets)
     return replace(state, group_sources=frozenset({"volcano", "core"}))
 
@@ -112,6 +112,16 @@ def asked(here: World) -> Plan | Refusal:
     return PLANNER.plan(GangQuestion(RESOLVER.resolve(KEY, state), state))
 
 
+def changed(here: World, way: Way) -> list[World]:
+    """Return clusters as the hint has them, of which one has to do."""
+    if way.priority is not None:
+        return [dataclasses.replace(here, urgent=way.priority)]
+    assert way.text.startswith("free room"), way.text
+    room = max(cpu for _, _, cpu in here.parts.values()) * 4
+    larger = dataclasses.replace(here, cpus=here.cpus + room)
+    return [larger, dataclasses.replace(larger, nodes=here.nodes + 1)]
+
+
 def judged(here: World) -> str:
     """Say how good the plan is; fails where it breaks a rule, or a proof is false."""
     answer = asked(here)
@@ -119,12 +129,14 @@ def judged(here: World) -> str:
     if isinstance(answer, Refusal):
         unproved = answer.message.startswith("no solution") or "no placement" in answer.message
         assert best is None or unproved, f"{best} will do: {answer.message}"
+        for way in answer.ways:
+            assert any(map(shapes.least_loss, changed(here, way))), f"{way.text} does not help"
         return "none" if best is None else "missed"
     assert isinstance(answer, Plan)
     names = {victim.name for victim in answer.victims}
     gone = [each for each in here.bound if each.name in names]
     seats = [(seat.name[0], int(seat.node[1:])) for seat in answer.seats]
-    assert all(map(shapes.may_go, gone))
+    assert all(shapes.may_go(here, each) for each in gone)
     assert sum(each.gang for each in gone) in (0, sum(each.gang for each in here.bound))
     assert shapes.within_budgets(here, gone)
     assert shapes.is_quorum(here, seats)
@@ -168,7 +180,7 @@ def test_a_pod_of_a_gang_makes_no_sure_room_where_a_budget_keeps_another_pod_of_
         allowed=(0,),
         healthy=(False,),
     )
-    assert shapes.least_loss(here) == (0, 1, 0, 0, 0, 0)
+    assert shapes.least_loss(here) == (0, 0, 0, 1, 0, 0, 0, 0)
     assert judged(here) == "proved"
 
 
@@ -183,7 +195,7 @@ def test_members_open_a_domain_once_all_pods_like_them_are_gone(beside: int) -> 
         allowed=(),
         healthy=(),
     )
-    assert shapes.least_loss(here) == (0, 0, 0, 0, 0, 1)
+    assert shapes.least_loss(here) == (0, 0, 0, 0, 0, 0, 0, 1)
     assert judged(here) == "proved"
 
 

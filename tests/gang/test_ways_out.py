@@ -24,7 +24,7 @@ from extender.model.plan import Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from tests.gang.test_planner import HIGH, NODES, gang, waiting
-from tests.gang.world import evicted, gang_key, group, node, plan_for, pod, snapshot
+from tests.gang.world import NOW, evicted, gang_key, group, node, plan_for, pod, snapshot
 
 
 def refused(state: Snapshot, name: str) -> Refusal:
@@ -267,3 +267,48 @@ def test_a_refusal_names_a_few_of_many_budgets() -> None:
     state = snapshot(NODES, [*firm, *waiting("large", 4)], [group("large", 4)], budgets=budgets)
     message = refused(state, "large").message
     assert message.endswith("default/b06, default/b07 and 4 more)")
+
+
+BESIDE = PodShape(
+    affinity=(
+        PodAffinityTerm(
+            "kubernetes.io/hostname",
+            LabelSelector((Requirement("app", "In", ("target",)),)),
+            ("default",),
+        ),
+    )
+)
+
+
+def beside_a_target(*bound: Pod, size: float = 3) -> Refusal:
+    """What a gang of one is told whose member requires a pod app=target on its node."""
+    member = pod("m", cpu=size, priority=40, group="g", shape=BESIDE)
+    return refused(snapshot([node("n0"), node("n1")], [*bound, member], [group("g", 1)]), "g")
+
+
+def test_no_priority_is_named_for_a_seat_beside_a_pod_that_terminates() -> None:
+    """With the victim the other pod is gone, too: such a plan is none (kubernetes#112098)."""
+    firm = pod("firm", cpu=3, priority=50, on="n0")
+    target = pod("target", cpu=0, on="n0", labels={"app": "target"})
+    assert [w.priority for w in beside_a_target(firm, target).ways] == [51]
+    leaving = replace(target, deleting=NOW + 10)
+    assert beside_a_target(firm, leaving).ways == ()
+
+
+def test_free_room_is_not_named_where_required_affinity_decides_on_which_node() -> None:
+    """A pod that stays keeps the member off the one node where its affinity is met."""
+    target = pod("target", cpu=1, priority=50, on="n0", labels={"app": "target"})
+    shy = PodShape(
+        anti_affinity=(PodAffinityTerm("kubernetes.io/hostname", LabelSelector(()), ("default",)),)
+    )
+    away = pod("away", cpu=1, priority=50, on="n0", shape=shy)
+    assert [w.priority for w in beside_a_target(target, away).ways] == [51]
+
+
+@pytest.mark.parametrize("size", [3, 9])
+def test_a_rule_that_no_node_meets_is_named(size: int) -> None:
+    refusal = beside_a_target(size=size)
+    rule, ways = ("its required affinity", 0) if size == 3 else ("no node has 9 CPU", 1)
+    assert refusal.message.startswith("no node accepts any member: m (")
+    assert rule in refusal.message
+    assert len(refusal.ways) == ways

@@ -11,6 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING
 
@@ -175,15 +176,19 @@ class Build:
     def _close_nodes(
         self, masks: Mapping[str, frozenset[str]], leading: Iterable[tuple[Pod, ...]]
     ) -> None:
-        """Find the nodes of use to any class, and which of them each class may use."""
+        """Find the nodes of use to any class, which of them each class may use, and the classes
+        that required affinity keeps off every node that accepts them otherwise (``unmet``)."""
         masked = []
-        for group, those in zip(self.classes, leading, strict=True):
+        unmet: set[int] = set()
+        names = self._planning.names
+        for cls, (group, those) in enumerate(zip(self.classes, leading, strict=True)):
             self._stop.check_first()
             mask = self._planning.mask(group[0])
-            names = self._planning.names
-            masked.append(
-                allowed_nodes(group, names, mask, self._view, self._gang, masks, opens=bool(those))
-            )
+            asked = partial(allowed_nodes, group, names, mask, self._view, self._gang)
+            masked.append(asked(masks, opens=bool(those)))
+            if group[0].shape.affinity and any(mask) and not any(masked[-1]):
+                unmet |= set() if any(asked({}, opens=bool(those))) else {cls}
+        self.unmet = frozenset(unmet)
         union = masked[0] if len(masked) == 1 else bytes(map(max, *masked))
         self._usable = self._planning.usable(union)
         self._allowed = [bytes(compress(mask, union)) for mask in masked]
@@ -328,7 +333,8 @@ class Build:
         """Whether more than room decides who may go or sit where: budgets, rules, pods in the
         way."""
         rules = self._caps or self._spreading.rules or self._keys or any(self._blocked)
-        return bool(rules or self._snapshot.budgets)
+        beside = any(group[0].shape.affinity for group in self.classes)
+        return bool(rules or beside or self._snapshot.budgets)
 
     @property
     def room_alone(self) -> bool:

@@ -103,7 +103,7 @@ class TriedChanges:
 
     def _with_fewer(self, draft: Build, answer: Infeasible) -> tuple[bool, int]:
         """Whether the others have seats once the members that found none have room elsewhere, and
-        the quorum that they make."""
+        the quorum that they make. With required affinity it depends on where that room is."""
         gang, short = self._gang, dict(answer.short)
         less = sum(short.values())
         fits = gang.min_count - less
@@ -117,11 +117,13 @@ class TriedChanges:
             return False, 0
         built = draft.full(strict=True)
         problem = built.problem
+        beside = any(draft.classes[cls][0].shape.affinity for cls in short)
+        room = not (problem.caps or problem.spreads or beside)
         if less == problem.need:
-            return not (problem.caps or problem.spreads), 0
+            return room, 0
         fewer = replace(problem, need=problem.need - less)
         quorum = quorum if quorum and self._solved(built, fewer) else 0
-        if problem.caps or problem.spreads:
+        if not room:
             return False, quorum
         if len(problem.classes) == 1 and not gang.parts and quorum:
             return True, quorum

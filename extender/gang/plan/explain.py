@@ -13,7 +13,7 @@ from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.built import Built
 from extender.gang.plan.changes import HelpfulChanges
 from extender.gang.plan.cheaper import easiest_to_spare
-from extender.gang.plan.no_node import no_node
+from extender.gang.plan.no_node import NO_AFFINITY, no_node
 from extender.gang.plan.no_node import told as told_of_nodes
 from extender.gang.plan.nominated import NOMINATED
 from extender.gang.plan.victim_reasons import Reason, excludes
@@ -142,6 +142,8 @@ class Refused(Struct, frozen=True):
     """Seats of others that the gang may not take over."""
     struck: bool
     """Nodes were taken out of the question, so its shortage is no measure."""
+    unmet: frozenset[int] = frozenset()
+    """Classes (indices) that required affinity keeps off every node (Build)."""
 
 
 def explain_refusal(
@@ -153,12 +155,13 @@ def explain_refusal(
     """
     built, answer, stayers = refused.built, refused.answer, refused.stayers
     struck = refused.struck
-    nowhere = [
-        (built.problem.classes[cls].name, found)
+    closed = [
+        (cls, NO_AFFINITY if cls in refused.unmet else no_node(group[0], snapshot.nodes))
         for cls, _ in answer.short[:MOST_CLASSES]
         if not any(built.problem.classes[cls].allowed)
-        and (found := no_node(built.classes[cls][0], snapshot.nodes)) is not None
+        for group in (built.classes[cls],)
     ]
+    nowhere = [(built.problem.classes[cls].name, why) for cls, why in closed if why is not None]
     # A cause that somebody can do something about goes first: what is long is cut.
     reasons = "; ".join(
         (*(note for note in gang.notes if note.startswith(WORKLOAD_CLASS)), *answer.reasons)
@@ -203,6 +206,7 @@ def explain_refusal(
             answer,
             changes,
             missing=sorted({name for _, each in nowhere for name in each.missing}),
+            unfit=all(why not in (None, NO_AFFINITY) for _, why in closed),
             behind_equals=not booking
             and gang.preemptor_priority in (outranking(why) for _, why in stayers),
         ),

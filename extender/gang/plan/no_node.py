@@ -26,6 +26,15 @@ class NoNode(Struct, frozen=True):
     """For a person: those, amounts that no node has, and the rules that refuse most nodes."""
 
 
+NO_AFFINITY = NoNode(
+    (),
+    (
+        "InterPodAffinity: its required affinity is met on no node that accepts it by labels, "
+        "taints and size",
+    ),
+)
+
+
 def no_node(pod: Pod, nodes: Mapping[str, Node]) -> NoNode | None:
     """Return why no node accepts the pod even when it is empty, None where one does."""
     judge = pod_class(pod)

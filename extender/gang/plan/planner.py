@@ -47,7 +47,6 @@ from extender.gang.plan.trial import (
     Trial,
     failures,
     needed_beside,
-    rest_on_leaving,
     tried,
     view_after,
     with_counted,
@@ -215,7 +214,12 @@ class Planner:
                 return _refused(
                     question,
                     Refused(
-                        built, answer, stayers, draft.kept, struck=strikes > 0 or draft.narrowed
+                        built,
+                        answer,
+                        stayers,
+                        draft.kept,
+                        struck=strikes > 0 or draft.narrowed,
+                        unmet=draft.unmet,
                     ),
                     changes,
                     booking=self._settings.fairness.booking,
@@ -223,8 +227,6 @@ class Planner:
             trial = tried(view, snapshot, others, built, answer, stop)
             if trial.failed and built.unsure:
                 trial = self._careful(trial, draft, question, view, others, stop)
-            if not trial.failed and (resting := rest_on_leaving(trial, view, snapshot, others)):
-                trial = replace(trial, failed=resting)
             if not trial.failed:
                 sure = strikes == 0 and not draft.narrowed
                 bound = least if sure else tuple(0 for _ in answer.cost)

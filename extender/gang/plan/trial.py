@@ -4,7 +4,7 @@ passes every rule on its node."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -38,15 +38,16 @@ class Trial(Struct, frozen=True):
 def tried(
     view: ClusterView,
     snapshot: Snapshot,
-    others: Iterable[Hold],
+    others: Sequence[Hold],
     built: Built,
     solution: Solution,
     stop: Stop,
     *,
     last: bool = False,
 ) -> Trial:
-    """Try a solution out beside the seats of other gangs. Raises OutOfTime.
+    """Try a solution out as a plan, beside the seats of other gangs. Raises OutOfTime.
 
+    Its victims may not go in vain, either (kubernetes#112098).
     ``last``: each member has to fit as the last one, too, for kube-scheduler may try them in any
     order. The search sees to that where it knows which of the counted pods go.
     """
@@ -57,10 +58,13 @@ def tried(
     if last and not failed:
         whys = ((pod, node, after.why_not(pod, node)) for pod, node in seats)
         failed = [(pod, node, why) for pod, node, why in whys if why is not None]
-    return Trial(built, solution, seats, failed)
+    trial = Trial(built, solution, seats, failed)
+    return (
+        trial if failed else replace(trial, failed=_rest_on_leaving(trial, view, snapshot, others))
+    )
 
 
-def rest_on_leaving(
+def _rest_on_leaving(
     trial: Trial, view: ClusterView, snapshot: Snapshot, others: Iterable[Hold]
 ) -> list[tuple[Pod, str, str]]:
     """Return the seats of a plan with victims that need a terminating pod beside them.

@@ -30,11 +30,13 @@ def ways_out(
     changes: HelpfulChanges,
     *,
     missing: Sequence[str] = (),
+    unfit: bool = True,
     behind_equals: bool = False,
 ) -> tuple[Way, ...]:
     """Return what would change a refusal that is proved, each by itself.
 
     ``changes``: those that were tried. ``missing``: resources that no node offers.
+    ``unfit``: labels, taints or size keep all members that found no seat off every node.
     ``behind_equals``: pods of the gang's own priority stay, and starts are not booked
     (fairness.booking).
     """
@@ -46,7 +48,7 @@ def ways_out(
     if not built.usable:
         offer = f"offer {' and '.join(missing)} and " if missing else ""
         text = f"nodes that {offer}accept {short} by labels, taints and size"
-        return (_way(text),) if short else ()
+        return (_way(text),) if short and unfit else ()
     if not gang.preempts:
         policy = ", or a PriorityClass whose preemptionPolicy is not Never"
         return (_way("free room" + (policy if changes.preempts else "")),)
