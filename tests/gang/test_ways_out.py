@@ -312,3 +312,18 @@ def test_a_rule_that_no_node_meets_is_named(size: int) -> None:
     assert refusal.message.startswith("no node accepts any member: m (")
     assert rule in refusal.message
     assert len(refusal.ways) == ways
+
+
+def test_the_room_of_a_terminating_pod_is_there_without_the_victims_too() -> None:
+    """One more free place is enough beside it; two were told."""
+    nodes = [node("n0", cpu=4), node("n1", cpu=2)]
+    bound = [
+        pod("low", cpu=4, on="n0"),
+        pod("gone", cpu=1, priority=50, on="n1", deleting=NOW + 10),
+    ]
+    members = [pod(f"m{i}", cpu=2, priority=40, group="g") for i in range(2)]
+    plan = plan_for(snapshot(nodes, [*bound, *members], [group("g", 2)]), "g")
+    assert evicted(plan) == {"low"}
+    assert spared(plan) == f"{PREFIX}free room for 1 more member: pod default/low could stay then"
+    more = snapshot([*nodes, node("n2", cpu=2)], [*bound, *members], [group("g", 2)])
+    assert evicted(plan_for(more, "g")) == set()

@@ -18,7 +18,7 @@ from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.built import Built
 from extender.gang.plan.victim_reasons import ROOM, Reason
 from extender.model.texts import counted, some
-from extender.search.problem import Limits, Problem, Solution
+from extender.search.problem import Limits, Problem, Solution, Vector
 from extender.search.problem.stop import OutOfTime, Stop
 from extender.search.solver import solve
 
@@ -74,7 +74,7 @@ def easiest_to_spare(
         # All other seats are as they are: one that moves is the least.
         short = 1
         if seats > 1:
-            left = _gone(problem, [each for each in solution.chosen if each != at])
+            left = _gone(built, {each for each in solution.chosen if each != at}, at)
             short = _short(_inside(left, solution), stop)
         if short:
             name = str(unit.gang) if unit.whole else f"{unit.pods[0].namespace}/{unit.pods[0].name}"
@@ -112,14 +112,21 @@ def _candidates(built: Built, solution: Solution) -> Iterator[tuple[int, VictimU
         yield at, unit, seated
 
 
-def _gone(problem: Problem, chosen: list[int]) -> Problem:
-    """Return the problem with these units gone and no other that may go."""
+def _gone(built: Built, chosen: set[int], spared: int) -> Problem:
+    """Return the problem with these units gone, and all others that are no victims (terminating
+    pods, seats that may be taken over) and cost less than the one that is spared. No other goes."""
+    problem = built.problem
     free = [array("q", column) for column in problem.free]
-    for at in chosen:
+    most = _first_level(problem.units[spared].cost)
+    gone = chosen | {
+        at
+        for at, subject in enumerate(built.subjects)
+        if not isinstance(subject, VictimUnit) and _first_level(problem.units[at].cost) > most
+    }
+    for at in gone:
         for node, amounts in problem.units[at].releases:
             for column, amount in zip(free, amounts, strict=True):
                 column[node] += amount
-    gone = set(chosen)
     allowed = [bytearray(cls.allowed) for cls in problem.classes]
     for blocker in problem.blockers:
         if not gone.issuperset(blocker.units):
@@ -137,6 +144,12 @@ def _gone(problem: Problem, chosen: list[int]) -> Problem:
         blockers=(),
         fill=False,
     )
+
+
+def _first_level(cost: Vector) -> int:
+    """Return the first level at which something is lost; of two units the later one costs less,
+    also together with others like it."""
+    return next((at for at, amount in enumerate(cost) if amount), len(cost))
 
 
 def _inside(problem: Problem, solution: Solution) -> Problem:
