@@ -21,11 +21,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from itertools import accumulate, combinations
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from extender.search.census import plus, seats_in
 from extender.search.problem import Problem, Solution, Vector
 from extender.search.problem.stop import Stop
 
@@ -161,20 +163,12 @@ def _blocked(problem: Problem) -> dict[int, tuple[int, ...]]:
     return found
 
 
-def _seats(request: Vector, free: Iterable[int], most: int) -> int:
-    return min([most, *(max(0, have) // ask for have, ask in zip(free, request, strict=True))])
-
-
-def _with(free: Vector, releases: Iterable[Vector]) -> Vector:
-    return tuple(map(sum, zip(free, *releases, strict=True)))
-
-
 def _opened(
     request: Vector, free: Vector, releases: tuple[Vector, ...], most: int
 ) -> tuple[int, int, tuple[int, ...]]:
     """Return the seats of one node without victims, how many more with all, and the shares."""
-    seats = _seats(request, free, most)
-    more = max(0, _seats(request, _with(free, releases), most) - seats)
+    seats = min(most, seats_in(free, request))
+    more = max(0, min(most, seats_in(reduce(plus, releases, free), request)) - seats)
     best = (more * SCALE,) * len(releases)
     for r, ask in enumerate(request if more else ()):
         if ask * (seats + 1) <= free[r]:
@@ -302,8 +296,8 @@ def _needed(
         count = node.more if payers else 0
         return node.seats + node.more - count, count, len(payers), payers
     freed = [x for x, each in zip(node.releases, pays, strict=True) if not each]
-    free = _with(node.free, freed)
-    seats = _seats(request, free, node.most)
+    free = reduce(plus, freed, node.free)
+    seats = min(node.most, seats_in(free, request))
     more = max(0, node.seats + node.more - seats)
     least, places = 0, payers
     for r, ask in enumerate(request if more else ()):
