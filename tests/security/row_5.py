@@ -146,8 +146,8 @@ MUTANTS = (
         ROW,
         "what was evicted is counted when a plan ends",
         ADMISSION,
-        "        self.budget.spend(flight.key.namespace, _evicted(flight), now)\n",
-        "        pass\n",
+        "            self.budget.spend(namespace, evictions, now)\n",
+        "            pass\n",
         f"{TEST_LIMITS}test_evictions_of_a_plan_count_for_the_next_one",
     ),
     Mutant(
