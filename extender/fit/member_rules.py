@@ -98,8 +98,8 @@ def self_caps(
 def self_affinity_key(pods: Sequence[Pod], view: ClusterView) -> tuple[str, ...]:
     """Return the topology keys that members must all share one value of, () for none.
 
-    That is so when every member requires affinity to all members and no pod in
-    the view matches yet: the first member then chooses the domain for the rest.
+    That is so when every member requires affinity to all members, or by the same terms to some of
+    them, and no pod in the view matches yet: the first member then chooses the domain for the rest.
     """
     kinds = _kinds(pods, _label_keys(pod.shape for pod in pods))
     keys: set[str] = set()
@@ -108,7 +108,9 @@ def self_affinity_key(pods: Sequence[Pod], view: ClusterView) -> tuple[str, ...]
         mine = {term.topology_key for term in terms}
         if keys and mine != keys:
             return ()
-        if not all(picks_all(terms, other, view.namespaces) for other, _ in kinds):
+        picked = [picks_all(terms, other, view.namespaces) for other, _ in kinds]
+        same = all(other.shape.affinity == terms for other, _ in kinds)
+        if not (any(picked) if same else all(picked)):
             return ()
         if view.term_counts(terms).counts:
             return ()

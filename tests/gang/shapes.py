@@ -17,11 +17,13 @@ from typing import Literal, get_args
 CPUS = 4
 URGENT = 100
 PRIORITIES = (0, 5, 50, 200)
-Rule = Literal["", "spread", "affinity", "self-affinity", "anti-affinity", "shy", "host-port"]
+Rule = Literal[
+    "", "spread", "affinity", "self-affinity", "head-affinity", "anti-affinity", "shy", "host-port"
+]
 RULES: tuple[Rule, ...] = get_args(Rule)
 """Of members: spread evenly over nodes, by pods with label app=job; beside a pod app=target; beside
-a pod app=job, as they are themselves; beside none app=noisy; kept away by pods that are shy of
-app=job; each with a port of its node."""
+a pod app=job, as they are themselves, or as those of part a are; beside none app=noisy; kept away
+by pods that are shy of app=job; each with a port of its node."""
 GANG_PRIORITY = 5
 
 
@@ -157,10 +159,11 @@ def seats_hold(
     apps = {at: {each.app for each in there if each.node == at} for at in range(here.nodes)}
     if here.rule == "affinity":
         return all("target" in apps[at] for at in places)
-    if here.rule == "self-affinity":
+    if here.rule in ("self-affinity", "head-affinity"):
         beside = {at for at in apps if "job" in apps[at]}
         # The first pod of all that match is let in anywhere; where there is one, it is not.
-        return beside >= set(places) if beside else len(set(places)) == 1
+        first = here.rule == "self-affinity" or any(part == "a" for part, _ in seats)
+        return beside >= set(places) if beside else first and len(set(places)) == 1
     if here.rule == "anti-affinity":
         return all("noisy" not in apps[at] for at in places)
     if here.rule == "shy":

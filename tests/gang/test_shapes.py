@@ -57,6 +57,7 @@ SHAPES: dict[str, PodShape] = {
     "spread": PodShape(spread=(SpreadConstraint(HOST, 1, labelled("app", "job")),)),
     "affinity": PodShape(affinity=beside("target")),
     "self-affinity": PodShape(affinity=beside("job")),
+    "head-affinity": PodShape(affinity=beside("job")),
     "anti-affinity": PodShape(anti_affinity=beside("noisy")),
     "shy": PodShape(),
     "host-port": PodShape(host_ports=PORT),
@@ -87,7 +88,7 @@ def state_of(here: World) -> Snapshot:
             f"{part}{i}",
             cpu=cpu,
             priority=here.urgent,
-            labels={"app": "job"},
+            labels={"app": "worker" if here.rule == "head-affinity" and part == "b" else "job"},
             annotations={"scheduling.k8s.io/group-name": "g", "volcano.sh/task-spec": part},
             shape=SHAPES[here.rule],
         )
@@ -218,3 +219,17 @@ def test_nothing_is_proved_where_more_pods_have_to_go_than_are_tried() -> None:
     refusal = asked(stays)
     assert isinstance(refusal, Refusal)
     assert refusal.message.startswith("no solution was found")
+
+
+def test_members_share_the_domain_that_one_kind_of_them_opens() -> None:
+    """The other kind does not match: both are seated where there is room for both."""
+    here = World(
+        rule="head-affinity",
+        nodes=2,
+        bound=(Bound("firm", 0, 2, 200, "other"),),
+        parts={"a": (1, 1, 1), "b": (1, 1, 2)},
+        quorum=2,
+        allowed=(),
+        healthy=(),
+    )
+    assert judged(here) == "proved"
