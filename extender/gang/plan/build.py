@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 MOST_CAPS = 256
 """Limits that members set for each other, of a few hundred ports or topology keys at most."""
-MOST_LEADING = 64
+MOST_LEADING = 8
 """Pods that all have to go for members to open a domain; it is not tried where there are more."""
 MOST_LEADERS = 8
 """Classes that are looked at for one that decides alone."""
