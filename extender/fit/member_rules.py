@@ -95,11 +95,14 @@ def self_caps(
     )
 
 
-def self_affinity_key(pods: Sequence[Pod], view: ClusterView) -> tuple[str, ...]:
+def self_affinity_key(
+    pods: Sequence[Pod], view: ClusterView, *, opens: bool = False
+) -> tuple[str, ...]:
     """Return the topology keys that members must all share one value of, () for none.
 
     That is so when every member requires affinity to all members, or by the same terms to some of
     them, and no pod in the view matches yet: the first member then chooses the domain for the rest.
+    ``opens``: those that do are gone by then.
     """
     kinds = _kinds(pods, _label_keys(pod.shape for pod in pods))
     keys: set[str] = set()
@@ -112,7 +115,7 @@ def self_affinity_key(pods: Sequence[Pod], view: ClusterView) -> tuple[str, ...]
         same = all(other.shape.affinity == terms for other, _ in kinds)
         if not (any(picked) if same else all(picked)):
             return ()
-        if view.term_counts(terms).counts:
+        if view.term_counts(terms).counts and not opens:
             return ()
         keys = mine
     return tuple(sorted(keys))
@@ -185,12 +188,15 @@ def led_away(
     coming: Coming,
     members: Sequence[Pod],
     leading: Sequence[Pod] = (),
+    *,
+    opens: bool = False,
 ) -> dict[str, tuple[str, ...]]:
     """Return the nodes that required affinity rules out as long as others match, with their uids.
 
     Members that match their own terms may open a domain, unless others have opened one before:
     pods which come, and ``leading``, the pods in the view (``leaders``) if all of them may go.
-    Where one stays affinity_mask has the answer, and whoever comes only adds to it.
+    Where one stays affinity_mask has the answer, and whoever comes only adds to it. ``opens``: on
+    nodes beside those pods, too, they have to be gone.
     """
     terms = pod.shape.affinity
     coming = [each for each in coming if picks_all(terms, each[0], view.namespaces)]
@@ -212,7 +218,7 @@ def led_away(
     return {
         name: opened
         for name, node in (view.nodes.items() if opened else ())
-        if not all((key, node.labels.get(key, "")) in domains for key in keys)
+        if opens or not all((key, node.labels.get(key, "")) in domains for key in keys)
     }
 
 

@@ -204,10 +204,10 @@ def test_no_class_more_is_looked_at_once_not_even_a_first_answer_is_waited_for(
     def counting(owner: object, name: str) -> None:
         look = getattr(owner, name)
 
-        def counted(*args: object) -> object:
+        def counted(*args: object, **named: object) -> object:
             seen.append(name)
             flag[0] = 2 if len(seen) == done else 0
-            return look(*args)
+            return look(*args, **named)
 
         monkeypatch.setattr(owner, name, counted)
 

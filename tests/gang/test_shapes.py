@@ -233,3 +233,21 @@ def test_members_share_the_domain_that_one_kind_of_them_opens() -> None:
         healthy=(),
     )
     assert judged(here) == "proved"
+
+
+def test_members_open_one_domain_where_seats_in_several_fail() -> None:
+    """A pod like them goes, and then all of them have to sit on one node."""
+    here = World(
+        rule="self-affinity",
+        nodes=2,
+        bound=(
+            Bound("like", 0, 1, 0, "job"),
+            Bound("fill-0", 0, 2, 5, "other"),
+            Bound("fill-1", 1, 2, 5, "other"),
+        ),
+        parts={"a": (2, 2, 2)},
+        quorum=2,
+        allowed=(),
+        healthy=(),
+    )
+    assert judged(here) == "least"

@@ -96,9 +96,10 @@ class Build:
         *,
         devices_apart: bool = False,
         keep: AbstractSet[str] = frozenset(),
+        opens: bool = False,
     ) -> None:
         """``devices_apart``: at most one member that claims devices on one node. ``keep``: uids of
-        pods that do not go.
+        pods that do not go. ``opens``: members open a domain of their own (``leading``).
 
         Raises OutOfTime when not even a first answer is waited for."""
         self._gang = gang
@@ -118,13 +119,17 @@ class Build:
         self.narrowed = False
         """Some members may open a domain if more pods go than are tried: a "no" proves nothing."""
         leading = [self._leading(group) for group in self.classes]
+        self.may_open = any(leading)
+        """Members may open a domain of their own, with some pods gone, or sit beside those."""
         self._close_nodes(masks, leading)
         holds = [hold for hold in holds if hold.gang != gang.key]
         coming = coming_pods(holds, snapshot, self.classes)
         self._blocked = []
         for group, those in zip(self.classes, leading, strict=True):
             stop.check_first()
-            self._blocked.append(blocked_beside(group, gang, view, coming, those))
+            self._blocked.append(
+                blocked_beside(group, gang, view, coming, those, opens=opens and bool(those))
+            )
         self._blocking = blocking_pods(self._blocked, coming)
         self._rule_over_members(holds)
         self._apart = MemberCap((), EACH_NODE, 1)
@@ -132,7 +137,7 @@ class Build:
             claiming = [c for c, group in enumerate(self.classes) if group[0].shape.devices]
             self._apart = MemberCap(tuple(claiming), EACH_NODE, 1)
             self._caps += (self._apart,)
-        self._keys = domain_keys(gang, view)
+        self._keys = domain_keys(gang, view, opens=opens and all(leading))
         self._wish = preferred_keys(gang, self._keys, snapshot)
         self._resources = tuple(sorted({n for group in self.classes for n, _ in group[0].requests}))
         self._requests = tuple(vector(group[0].requests, self._resources) for group in self.classes)

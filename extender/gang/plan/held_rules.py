@@ -43,14 +43,21 @@ def coming_pods(
 
 
 def blocked_beside(
-    group: tuple[Pod, ...], gang: Gang, view: ClusterView, coming: Coming, leading: Sequence[Pod]
+    group: tuple[Pod, ...],
+    gang: Gang,
+    view: ClusterView,
+    coming: Coming,
+    leading: Sequence[Pod],
+    *,
+    opens: bool,
 ) -> dict[str, tuple[str, ...]]:
     """Return node -> uids of those that have to go, or not to come, for members of a class.
 
-    ``leading`` as for led_away.
+    ``leading`` and ``opens`` as for led_away.
     """
     found = blocked_nodes(group[0], view, coming)
-    for name, uids in led_away(group[0], view, coming, gang.pending, leading).items():
+    led = led_away(group[0], view, coming, gang.pending, leading, opens=opens)
+    for name, uids in led.items():
         found[name] = tuple(sorted({*uids, *found.get(name, ())}))
     return found
 

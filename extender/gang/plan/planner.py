@@ -186,6 +186,7 @@ class Planner:
         self._planning.face(gang.preemptor_priority)
         others = _seats_of_others(question)
         struck, keep = _struck_at_first(question, view), set[str]()
+        opens = may_open = False
         for strikes in count():
             draft = Build(
                 gang,
@@ -198,11 +199,16 @@ class Planner:
                 stop,
                 devices_apart=devices_apart,
                 keep=frozenset(keep),
+                opens=opens,
             )
+            may_open |= draft.may_open
             built, answer = self._answered(draft, stop)
             least = answer.bound if isinstance(answer, Solution) else ()
             if isinstance(answer, Solution) and not draft.parts.kept_by(answer):
                 built, answer = self._shared_out(draft, answer, stop)
+            if isinstance(answer, Infeasible) and strikes and may_open and not opens:
+                struck, keep, opens = _struck_at_first(question, view), set(), True
+                continue
             if isinstance(answer, Infeasible):
                 stayers = draft.stayers()
                 changes = NONE

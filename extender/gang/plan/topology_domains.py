@@ -12,11 +12,14 @@ from extender.model.objects import Pod
 from extender.model.snapshot import Snapshot
 
 
-def domain_keys(gang: Gang, view: ClusterView) -> tuple[str, ...]:
-    """Return the labels of which all seats must share one value each."""
+def domain_keys(gang: Gang, view: ClusterView, *, opens: bool = False) -> tuple[str, ...]:
+    """Return the labels of which all seats must share one value each.
+
+    ``opens`` as for self_affinity_key.
+    """
     pending = gang.pending
     ruled = any(pod.shape.affinity for pod in pending)
-    keys = set(self_affinity_key(pending, view)) if ruled else set()
+    keys = set(self_affinity_key(pending, view, opens=opens)) if ruled else set()
     if gang.topology_key:
         keys.add(gang.topology_key)
     return tuple(sorted(keys))
