@@ -162,6 +162,9 @@ async def test_no_nomination_is_cleared_while_somebody_goes_for_it(rig: Rig) -> 
     await rig.pod("single", cls="low", on="n0", grace=60)
     await rig.pod("p", cls="high")
     await _nominated(rig, "p", "n0")
+    preempted = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    marked = {"status": {"conditions": [preempted]}}
+    await rig.client.patch(f"{PODS}/single/status", marked, kind="merge")
     await rig.client.delete(f"{PODS}/single", grace=60)
     await rig.until(lambda: bool(rig.cached("single").deleting), "it is seen terminating")
     for node in ("nowhere", "n0"):
