@@ -334,6 +334,6 @@ class Preemptability:
             shielded,
             whole,
             frozenset(pod.uid for pod in goes),
-            any(self._guards.count(pod.namespace, pod.labels) for pod in goes),
-            tiers if len(tiers) > 1 else (),
+            budgeted=any(self._guards.count(pod.namespace, pod.labels) for pod in goes),
+            tiers=tiers if len(tiers) > 1 else (),
         )
