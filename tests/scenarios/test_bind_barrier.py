@@ -18,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from extender.model.settings import BindSettings, SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess
+from tests.controlplane.client import wait_for
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pod
 from tests.controlplane.rights import grant_manifest
@@ -72,13 +73,18 @@ class Bed:
         }
 
     def first_bound(self, name: str) -> float:
-        """When (monotonic) the first pod of a gang had a node."""
-        assert self.watch is not None
-        return min(
-            event.at
-            for event in self.watch.events
-            if event.name.startswith(f"{name}-") and event.object["spec"].get("nodeName")
-        )
+        """When (monotonic) the first pod of a gang had a node; the watch may show it late."""
+        watch = self.watch
+        assert watch is not None
+
+        def bound() -> list[float]:
+            return [
+                event.at
+                for event in watch.events
+                if event.name.startswith(f"{name}-") and event.object["spec"].get("nodeName")
+            ]
+
+        return min(wait_for(bound, SECONDS, f"a pod of {name} is seen bound"))
 
     def nodes_of(self, *names: str) -> dict[str, str]:
         return {name: self.client.get("Pod", name)["spec"].get("nodeName", "") for name in names}
