@@ -37,11 +37,10 @@ from typing import Any
 import aiohttp
 import uvloop
 
-from bench.serving.load import logged, started
+from bench.serving.load import logged, spawned, started
 from extender.kube.client import KubeClient
 from extender.model.settings import ApiSettings
 from extender.sandbox.apiserver import ApiServer
-from extender.sandbox.process import write_kubeconfig
 
 HTTP_TIMEOUT = 5.0
 """kube-scheduler's httpTimeout where none is written."""
@@ -303,13 +302,7 @@ async def run(case: str, nodes: int, seconds: float, seed: int) -> Obj:
             cluster = Cluster(client, nodes, seed)
             await cluster.fill()
             pods = await made(case, cluster)
-            kubeconfig, log = Path(scratch, "kubeconfig"), Path(scratch, "log")
-            write_kubeconfig(kubeconfig, server.url)
-            command = ["-m", "extender.cli.main", "serve", "--port", "0", "--health-port", "0"]
-            command += ["--kubeconfig", str(kubeconfig)]
-            extender = await asyncio.create_subprocess_exec(
-                sys.executable, *command, stderr=os.open(log, os.O_WRONLY | os.O_CREAT, 0o600)
-            )
+            extender, log = await spawned(server.url, Path(scratch))
             churning: asyncio.Task[None] | None = None
             try:
                 url, _ = await started(log)

@@ -249,6 +249,18 @@ def probe(address: str, pid: int, seconds: float, end: Connection) -> None:
     end.send((times, bad, memory))
 
 
+async def spawned(server: str, scratch: Path) -> tuple[asyncio.subprocess.Process, Path]:
+    """Start the extender beside the API server at a URL; return its process and its log."""
+    kubeconfig, log = scratch / "kubeconfig", scratch / "log"
+    write_kubeconfig(kubeconfig, server)
+    command = ["-m", "extender.cli.main", "serve", "--port", "0", "--health-port", "0"]
+    command += ["--kubeconfig", str(kubeconfig)]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *command, stderr=os.open(log, os.O_WRONLY | os.O_CREAT, 0o600)
+    )
+    return process, log
+
+
 async def started(log: Path) -> tuple[str, str]:
     """Return where verbs and health are, once the extender is ready."""
     limit = time.monotonic() + READY_SECONDS
@@ -292,13 +304,7 @@ async def run(options: argparse.Namespace) -> Obj:
             cluster = Cluster(client, options.nodes)
             await cluster.fill()
             waiting = [await cluster.pod(f"plain-{i}", "low") for i in range(WAITING)]
-            kubeconfig, log = Path(scratch, "kubeconfig"), Path(scratch, "log")
-            write_kubeconfig(kubeconfig, server.url)
-            command = ["-m", "extender.cli.main", "serve", "--port", "0", "--health-port", "0"]
-            command += ["--kubeconfig", str(kubeconfig)]
-            extender = await asyncio.create_subprocess_exec(
-                sys.executable, *command, stderr=os.open(log, os.O_WRONLY | os.O_CREAT, 0o600)
-            )
+            extender, log = await spawned(server.url, Path(scratch))
             try:
                 url, health = await started(log)
                 return await _play(options, server, cluster, waiting, extender.pid, url, health)
