@@ -42,9 +42,13 @@ class Waits(Struct):
     """One of their nodes, "" for none."""
     victims: set[str] = field(default_factory=set)
     """Uids of victims whose binding does not show yet."""
-
     protected: set[str] = field(default_factory=set)
     """Candidates with a victim that may not be evicted: that does not pass."""
+
+    def for_an_answer(self, node: str, answer: object) -> None:
+        """Add a candidate of which nothing is said yet, or of which time changes what is said."""
+        if not isinstance(answer, Refusal) or answer.code in TIMED:
+            self.node = self.node or node
 
     def for_binding(self, node: str, victims: set[str]) -> None:
         """Add a candidate whose victims do not all sit there as far as is known."""
@@ -271,9 +275,9 @@ class Preempt:
         """
         asking = self._context.asking
         stale = asking.stale()
-        passing = min(breaking)
+        first = min(breaking)
         if stale is not None:
-            waits.node = waits.node or passing
+            waits.for_an_answer(first, None)
             return self._allowed(pod, clean, waits)
         gang = single_gang(pod)
         candidates = Candidates(frozenset(clean.keys() | breaking.keys()), asked)
@@ -284,8 +288,7 @@ class Preempt:
         # protected, or of a gang that goes whole.
         clean = self._sorted(pod, clean, waits)[0]
         if isinstance(cheap, Refusal) or (clean and cheap is None):
-            if not isinstance(cheap, Refusal) or cheap.code in TIMED:
-                waits.node = waits.node or passing
+            waits.for_an_answer(first, cheap)
             return self._allowed(pod, clean, waits)
         victims = cheap.victims if cheap else ()
         if clean and victims and {victim.node for victim in victims} <= clean.keys():
@@ -293,6 +296,5 @@ class Preempt:
         answer = await asking.ensure(gang.key, Verb.PREEMPT, single=gang, candidates=candidates)
         if isinstance(answer, Flight):
             return NOTHING
-        if not isinstance(answer, Refusal) or answer.code in TIMED:
-            waits.node = waits.node or passing
+        waits.for_an_answer(first, answer)
         return self._allowed(pod, self._sorted(pod, clean, waits)[0], waits)
