@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from extender.fit.view import ClusterView
 from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.incremental.preemptability import outranking
+from extender.gang.plan.any_answer import any_answer
 from extender.gang.plan.build import Build
 from extender.gang.plan.built import Built
 from extender.gang.plan.question import GangQuestion, Masks
@@ -24,12 +25,8 @@ from extender.model.gang import Gang
 from extender.model.owners import HIGHEST_USER
 from extender.model.plan import Hold
 from extender.model.settings import Settings
-from extender.search.problem import Infeasible, Limits, Problem, Solution
+from extender.search.problem import Infeasible, Problem, Solution
 from extender.search.problem.stop import OutOfTime, Stop
-from extender.search.solver import solve
-
-FEW = Limits(branch_nodes=1_000)
-"""Any answer will do where only a hint depends on it."""
 
 
 class HelpfulChanges(Struct, frozen=True):
@@ -159,31 +156,30 @@ class TriedChanges:
             self._stop,
         )
         # Where it is cut, room enough is sure.
-        if draft.cut is None and isinstance(self._asked(draft.emptied().problem), Infeasible):
+        if draft.cut is None and isinstance(
+            any_answer(draft.emptied().problem, self._stop), Infeasible
+        ):
             return False
         if draft.room_alone:
             return True
         if self._question.quick:
             return False
         built = draft.full(strict=True)
-        answer = self._asked(built.problem)
+        answer = any_answer(built.problem, self._stop)
         if isinstance(answer, Solution) and not draft.parts.kept_by(answer):
             return False
         return self._holds(built, answer)
 
     def _solved(self, built: Built, problem: Problem) -> bool:
         """Whether the problem has an answer that passes every rule."""
-        return self._holds(replace(built, problem=problem), self._asked(problem))
+        answer = any_answer(problem, self._stop)
+        return self._holds(replace(built, problem=problem), answer)
 
     def _holds(self, asked: Built, answer: Solution | Infeasible) -> bool:
         if isinstance(answer, Infeasible):
             return False
         snapshot = self._question.snapshot
         return not tried(self._view, snapshot, self._others, asked, answer, self._stop).failed
-
-    def _asked(self, problem: Problem) -> Solution | Infeasible:
-        stop = self._stop
-        return solve(problem, FEW, deadline=stop.deadline or None, cancel=stop.cancel)
 
 
 def _without(problem: Problem, short: dict[int, int]) -> Problem:

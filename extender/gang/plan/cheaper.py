@@ -8,25 +8,23 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping
-from functools import partial
 from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.gang.incremental.victims import VictimUnit
+from extender.gang.plan.any_answer import any_answer
 from extender.gang.plan.built import Built
 from extender.gang.plan.victim_reasons import ROOM, Reason
 from extender.model.texts import counted, some
-from extender.search.problem import Limits, Problem, Solution, Vector
+from extender.search.problem import Problem, Solution, Vector
 from extender.search.problem.stop import OutOfTime, Stop
-from extender.search.solver import solve
 
 PREFIX = "cheaper only with "
 """How the sentence begins."""
 MOST_TRIED = 2
 """Units of which it is tried what would spare them."""
-FEW = Limits(branch_nodes=1_000)
 
 
 class AvoidableVictims(Struct, frozen=True):
@@ -171,14 +169,13 @@ def _short(problem: Problem, stop: Stop) -> int:
     """Return how many members find no seat, 0 where that is not sure."""
     if stop.over():
         return 0
-    asked = partial(solve, limits=FEW, deadline=stop.deadline or None, cancel=stop.cancel)
     try:
-        answer = asked(problem)
+        answer = any_answer(problem, stop)
         if isinstance(answer, Solution) or not answer.proved:
             return 0
         short = sum(members for _, members in answer.short)
         if 0 < short < problem.need:
-            fewer = asked(replace(problem, need=problem.need - short))
+            fewer = any_answer(replace(problem, need=problem.need - short), stop)
             return short if isinstance(fewer, Solution) else 0
     except OutOfTime:
         return 0
