@@ -37,13 +37,12 @@ def of_node(node: Node, names: frozenset[str]) -> Node:
 def of_pod(pod: Pod, names: frozenset[str]) -> Pod:
     """Return the pod as it is where DeviceClasses name these resources; one that has a node stays
     as it is."""
-    if pod.node:
+    if pod.node or not (names or pod.shape.unmodelled):
         return pod
     told = [each for each in pod.shape.unmodelled if each.partition(" ")[0] != EXTENDED_RESOURCE]
-    if names:
-        told += [
-            f"{EXTENDED_RESOURCE} {name} {amount}" for name, amount in pod.requests if name in names
-        ]
+    told += [
+        f"{EXTENDED_RESOURCE} {name} {amount}" for name, amount in pod.requests if name in names
+    ]
     unmodelled = tuple(sorted(told))
     if unmodelled == pod.shape.unmodelled:
         return pod
@@ -57,12 +56,12 @@ def counted(offered: Requests) -> Requests:
     return tuple(each for each in offered if each[1] != NOT_COUNTED)
 
 
-def asked_of_devices(pod: Pod, node: Node) -> bool:
-    """Whether devices are allocated on the node for the pod: it claims some, or asks for a resource
-    that the node does not offer itself."""
-    offered = dict(node.allocatable)
+def asked_of_devices(claimed: Iterable[str], node: Node) -> bool:
+    """Whether devices are allocated on the node for a pod that claims these (PodShape.devices): by
+    a claim, or by a resource that the node does not offer itself."""
+    kinds = [kind.split(" ") for kind in claimed]
+    offered = dict(node.allocatable) if kinds else {}
     return any(
-        kind.partition(" ")[0] != EXTENDED_RESOURCE
-        or offered.get(kind.split(" ")[1], NOT_COUNTED) == NOT_COUNTED
-        for kind in pod.shape.devices
+        kind[0] != EXTENDED_RESOURCE or offered.get(kind[1], NOT_COUNTED) == NOT_COUNTED
+        for kind in kinds
     )

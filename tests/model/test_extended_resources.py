@@ -74,8 +74,8 @@ def test_a_pod_that_asks_for_it_needs_the_word_of_kube_scheduler_until_the_class
     assert pod.shape.devices == (f"extendedResource {GPU} 8",)
     assert of_pod(pod, NAMES) is pod
     assert of_pod(pod, frozenset()) == ASKING
-    assert asked_of_devices(pod, of_node(PLAIN, NAMES))
-    assert not asked_of_devices(pod, PLUGIN)
+    assert asked_of_devices(pod.shape.devices, of_node(PLAIN, NAMES))
+    assert not asked_of_devices(pod.shape.devices, PLUGIN)
 
 
 def test_a_pod_that_asks_for_something_else_stays_as_it_is() -> None:

@@ -31,9 +31,9 @@ NOT_KNOWN = "devices are allocated by kube-scheduler and are not known here"
 
 def seats_devices(plan: Plan, gang: Gang, snapshot: Snapshot) -> bool:
     """Whether devices are allocated for a member where the plan seats it."""
-    pods = {pod.uid: pod for pod in gang.pending if pod.shape.unmodelled and pod.shape.devices}
+    claimed = {pod.uid: pod.shape.devices for pod in gang.pending if pod.shape.unmodelled}
     return any(
-        seat.uid in pods and asked_of_devices(pods[seat.uid], snapshot.nodes[seat.node])
+        asked_of_devices(claimed.get(seat.uid, ()), snapshot.nodes[seat.node])
         for seat in plan.seats
     )
 
@@ -42,12 +42,17 @@ def where_counted(question: GangQuestion) -> dict[str, frozenset[str]] | None:
     """Return the question's masks with the nodes where devices are allocated for a member; None
     where that is all of them."""
     nodes, masks = question.snapshot.nodes, dict(question.masks or {})
+    allocating: dict[tuple[str, ...], frozenset[str]] = {}
     for pod in question.gang.pending:
-        if pod.shape.devices:
-            allocating = frozenset(n for n, node in nodes.items() if asked_of_devices(pod, node))
-            if len(allocating) == len(nodes):
+        kinds = pod.shape.devices
+        if not kinds:
+            continue
+        if kinds not in allocating:
+            found = (name for name, node in nodes.items() if asked_of_devices(kinds, node))
+            allocating[kinds] = frozenset(found)
+            if len(allocating[kinds]) == len(nodes):
                 return None
-            masks[pod.uid] = masks.get(pod.uid, frozenset()) | allocating
+        masks[pod.uid] = masks.get(pod.uid, frozenset()) | allocating[kinds]
     return masks
 
 
