@@ -13,8 +13,7 @@ from extender.model.decode import decode_namespace
 from extender.model.objects import Namespace
 from extender.model.plan import Code, Refusal
 from extender.model.settings import Settings
-from extender.sandbox.faults import Fault
-from tests.gang.rig import Rig
+from tests.gang.rig import Rig, held_back
 from tests.gang.world import evicted, gang_key, group, node, plan_for, pod, snapshot
 
 MADE = {"name": "default", "uid": "d"}
@@ -31,9 +30,7 @@ async def test_a_plan_ends_when_its_namespace_is_being_deleted() -> None:
         await rig.nodes(2)
         await rig.classes(low=1, high=100)
         await rig.gang("low", 2, "low", on="n")
-        hung = rig.server.faults.plan(
-            Fault(times=10_000, method="POST", path="configmaps", delay=3600.0)
-        )
+        hung = held_back(rig, "POST", "configmaps", times=10_000)
         await rig.gang("high", 2, "high")
         await rig.filter("high-0", "n0", "n1")
         await rig.until(lambda: hung.hits > 0, "the record hangs")

@@ -29,7 +29,7 @@ from extender.sandbox.faults import Fault
 from extender.wire.filter_json import FilterArgs
 from extender.wire.preempt_json import NodeVictims, PreemptArgs
 from tests.gang.limited import tried
-from tests.gang.rig import FAST, HIGH, PODS, Rig, half_evicted
+from tests.gang.rig import FAST, HIGH, PODS, Rig, half_evicted, held_back
 from tests.gang.world import evicted, group, node, plan_for, pod, snapshot
 
 TEAM_A = NamespaceSelector(match_labels={"team": "a"})
@@ -230,9 +230,7 @@ async def test_plan_whose_record_hangs_ends_when_its_namespace_is_chosen_no_more
     """Its seats kept everybody else off their nodes until the record was given up."""
     await choose(rig, "a")
     await rig.gang("low", 2, "low", on="n")
-    hung = rig.server.faults.plan(
-        Fault(times=10_000, method="POST", path="configmaps", delay=3600.0)
-    )
+    hung = held_back(rig, "POST", "configmaps", times=10_000)
     await rig.gang("high", 2, "high")
     await rig.filter("high-0", "n0", "n1")
     await rig.until(lambda: hung.hits > 0, "the record hangs")
