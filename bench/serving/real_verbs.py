@@ -17,8 +17,8 @@ import time
 
 from bench.serving.verbs_bench import node_names
 from extender.cache.cache import Cache
-from extender.gang.act.book import Flight
-from extender.gang.act.wiring import coordinate
+from extender.gang.controller.wiring import coordinate
+from extender.gang.core.book import Flight
 from extender.gang.tell.flight_state import FlightState
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient

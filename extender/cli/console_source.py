@@ -9,7 +9,7 @@ from extender.cache.cache import Cache
 from extender.cli import documents
 from extender.cli.replica import Replica
 from extender.console.capture import Capture, ConsoleSource, FlightSeen, UnitSeen
-from extender.gang.act.book import Flight
+from extender.gang.core.book import Flight
 from extender.gang.tell.days import Days
 from extender.gang.tell.flight_state import FlightState
 from extender.groups.resolver import Resolver

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from extender.cli.catalogue import broken
 from extender.cli.findings import Finding
-from extender.gang.act.heartbeats import BOUND_SECONDS
+from extender.gang.controller.heartbeats import BOUND_SECONDS
 from extender.model.settings import Settings
 
 DAY = 24 * 3600

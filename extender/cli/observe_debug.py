@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from extender.cli.debug_pods import pods_named
-from extender.gang.act.cluster_source import ClusterSource
+from extender.gang.controller.cluster_source import ClusterSource
 from extender.gang.plan.assemble import dump
 from extender.gang.tell.standing import described
 from extender.model.objects import DEFAULT_SCHEDULER

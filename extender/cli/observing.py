@@ -20,8 +20,8 @@ from extender.cli import cache_metrics, observe_metrics
 from extender.cli.observe_debug import ObserveDebug
 from extender.cli.observe_page import observe_page
 from extender.console.console import Console
-from extender.gang.act.clocks import Clocks
-from extender.gang.act.heartbeats import Heartbeats
+from extender.gang.controller.heartbeats import Heartbeats
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.days import Days
 from extender.gang.tell.decisions import Decision
 from extender.groups.markers import waits_for_jobs

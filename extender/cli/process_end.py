@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 
-from extender.gang.act.planner_thread import THREADS
+from extender.gang.controller.planner_thread import THREADS
 
 WAIT_SECONDS = 2.0
 """How long a search that was told to stop may take for it."""

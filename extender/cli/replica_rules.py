@@ -9,7 +9,7 @@ from extender.cli.catalogue import broken
 from extender.cli.documents import Document, kind_of
 from extender.cli.findings import Finding
 from extender.cli.workloads import at, name_of, workloads
-from extender.gang.act.leader_label import LABEL
+from extender.gang.leader_election.leader_label import LABEL
 from extender.model.mode import OBSERVE
 from extender.model.settings import Settings
 from extender.model.texts import counted

@@ -44,14 +44,14 @@ from extender.cli.replica import Replica
 from extender.cli.status_source import StatusSource, told_in_a_map
 from extender.cli.traces import Traces
 from extender.console.console import Console
-from extender.gang.act.coordinator import Coordinator
-from extender.gang.act.elector import Elector
-from extender.gang.act.evictor import Removal
-from extender.gang.act.heartbeats import Heartbeats
-from extender.gang.act.leader_label import LeaderLabel
-from extender.gang.act.leadership import Leadership
-from extender.gang.act.signature import read_key
-from extender.gang.act.wiring import coordinate, logged
+from extender.gang.controller.coordinator import Coordinator
+from extender.gang.controller.evictor import Removal
+from extender.gang.controller.heartbeats import Heartbeats
+from extender.gang.controller.wiring import coordinate, logged
+from extender.gang.core.signature import read_key
+from extender.gang.leader_election.elector import Elector
+from extender.gang.leader_election.leader_label import LeaderLabel
+from extender.gang.leader_election.leadership import Leadership
 from extender.gang.tell.days import Days
 from extender.gang.tell.decisions import Decision
 from extender.gang.tell.flight_state import FlightState

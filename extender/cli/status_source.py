@@ -17,8 +17,8 @@ from extender.cli.replica import Replica
 from extender.console.capture import Capture, ConsoleSource
 from extender.console.gang_rows import ORDER, GangReader, GangRow
 from extender.console.worker import TooManyRenderings, Worker
-from extender.gang.act.leadership import Leadership
-from extender.gang.act.status_map import StatusMap
+from extender.gang.leader_election.leadership import Leadership
+from extender.gang.status.status_map import StatusMap
 from extender.gang.tell.days import Days
 from extender.gang.tell.lately import Lately
 from extender.gang.tell.standing import GangState

@@ -13,7 +13,7 @@ import structlog
 from extender.cache.cache import Cache
 from extender.cache.feed import Change, ChangeKind
 from extender.cli.replica import Replica
-from extender.gang.act.coordinator import Coordinator
+from extender.gang.controller.coordinator import Coordinator
 from extender.gang.tell.decisions import Decision, Outcome
 from extender.gang.tell.lives import Flown, Life, LifeOutcome, Lives
 from extender.model.errors import InvalidInput

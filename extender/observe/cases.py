@@ -7,8 +7,8 @@ from typing import Protocol
 
 from cachetools import LRUCache, TTLCache
 
-from extender.gang.act.clocks import Clocks
-from extender.gang.act.last_check import KeptGangs
+from extender.gang.core.last_check import KeptGangs
+from extender.gang.runtime.clocks import Clocks
 from extender.groups.resolver import Resolver
 from extender.model.gang import UNIT_ALL, Gang
 from extender.model.objects import GangKey, Pod

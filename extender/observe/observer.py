@@ -15,18 +15,18 @@ from itertools import count
 import structlog
 from msgspec.structs import replace
 
-from extender.gang.act.clocks import Clocks
-from extender.gang.act.cluster_source import ClusterSource
-from extender.gang.act.evidence import Evidence
-from extender.gang.act.heartbeats import Heartbeats
-from extender.gang.act.planner_thread import PLANNER, Overran, PlannerThread
-from extender.gang.act.rounds import run_rounds
-from extender.gang.act.waiting import Version, Waiting
+from extender.gang.controller.cluster_source import ClusterSource
+from extender.gang.controller.heartbeats import Heartbeats
+from extender.gang.controller.planner_thread import PLANNER, Overran, PlannerThread
+from extender.gang.controller.rounds import run_rounds
+from extender.gang.controller.waiting import Version, Waiting
 from extender.gang.incremental.enforcement import NOT_ENFORCED, Enforcement
 from extender.gang.incremental.victims import leaves_in_time
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import Masks
 from extender.gang.plan.schedulers import NO_ASKER, seated_by
+from extender.gang.runtime.clocks import Clocks
+from extender.gang.scheduler_view.evidence import Evidence
 from extender.gang.tell.decisions import (
     Decision,
     Decisions,

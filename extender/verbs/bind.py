@@ -1,6 +1,7 @@
 """bind: may this pod be given this node now, and if so, give it.
 
-A member of a gang is bound with the others of its plan (gang/act/bindings.py), or not at all: a
+A member of a gang is bound with the others of its plan (gang/bind_barrier/bindings.py), or not at
+all: a
 bind of a member that no plan has a seat for is an error while its gang lacks its quorum. Every
 other pod is bound at once.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from extender.gang.act.bindings import Bindings
+from extender.gang.bind_barrier.bindings import Bindings
 from extender.model.objects import Pod
 from extender.model.podrequests import KNOWN
 from extender.verbs.context import Context

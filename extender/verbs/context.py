@@ -7,12 +7,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from extender.gang.act.book import Book, Flight
-from extender.gang.act.evidence import Evidence
-from extender.gang.act.notices import Notices
-from extender.gang.act.offers import UnsettledOffers
+from extender.gang.core.book import Book, Flight
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.plan.candidates import Candidates
+from extender.gang.scheduler_view.evidence import Evidence
+from extender.gang.scheduler_view.offers import UnsettledOffers
+from extender.gang.status.notices import Notices
 from extender.gang.tell.decisions import Verb
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang

@@ -12,7 +12,7 @@ from collections import Counter
 
 from msgspec.structs import replace
 
-from extender.gang.act.book import Flight
+from extender.gang.core.book import Flight
 from extender.gang.plan.lists import complete
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState

@@ -14,8 +14,8 @@ from __future__ import annotations
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from extender.gang.act.book import Flight
-from extender.gang.act.waiting import TIMED
+from extender.gang.controller.waiting import TIMED
+from extender.gang.core.book import Flight
 from extender.gang.incremental.protection import Protections
 from extender.gang.plan.candidates import Candidates
 from extender.gang.plan.lists import samples

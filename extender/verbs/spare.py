@@ -11,7 +11,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from extender.gang.act.book import Book
+from extender.gang.core.book import Book
 from extender.model.objects import GangKey, Pod, Requests
 from extender.model.texts import some
 from extender.verbs.allowances import Allowances, Pods

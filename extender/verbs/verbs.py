@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.gang.act.coordinator import Coordinator
+from extender.gang.controller.coordinator import Coordinator
 from extender.gang.incremental.enforcement import Enforcement
 from extender.model.settings import Settings
 from extender.verbs.bind import Bind, CallerGone

@@ -9,7 +9,7 @@ import pytest
 
 from extender.cli.documents import Document
 from extender.cli.replica_rules import replica_findings
-from extender.gang.act.leader_label import LABEL
+from extender.gang.leader_election.leader_label import LABEL
 from extender.model.settings import LeadershipSettings, Settings
 
 OFF = Settings()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.gang.act import status_map
+from extender.gang.status import status_map
 from extender.model.status import StatusSettings
 from tests.cli.live_bed import Live, serving
 

@@ -13,13 +13,13 @@ from collections.abc import Iterable
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from extender.gang.act.book import Book
-from extender.gang.act.bookings import Bookings
-from extender.gang.act.clocks import Clocks
+from extender.gang.booking.bookings import Bookings
+from extender.gang.core.book import Book
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.ends import EXPECTED
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
+from extender.gang.runtime.clocks import Clocks
 from extender.groups.resolver import Resolver
 from extender.model.fairness import FairnessSettings
 from extender.model.gang import Gang

@@ -10,8 +10,8 @@ import random
 
 from msgspec.structs import replace
 
-from extender.gang.act.eviction_history import EvictionHistory
-from extender.gang.act.unit import EvictionUnit, Fate, Fates
+from extender.gang.core.unit import EvictionUnit, Fate, Fates
+from extender.gang.fairness.eviction_history import EvictionHistory
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion

@@ -18,7 +18,7 @@ from extender.cache.reader import ResourceReader
 from extender.cache.stats import CacheStats, WatchStats
 from extender.cache.store import Store
 from extender.fit.selectors import matches
-from extender.gang.act.last_check import KeptGangs
+from extender.gang.core.last_check import KeptGangs
 from extender.gang.incremental.protection import MIRROR_ANNOTATION, Protections
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner

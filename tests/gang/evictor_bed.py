@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any, cast
 
-from extender.gang.act.evictor import Evictor, Removal
+from extender.gang.controller.evictor import Evictor, Removal
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, Forbidden, NotFound, TooManyRequests
 from extender.kube.api_errors import Unavailable as NoAnswer

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from msgspec.structs import replace
 
-from extender.gang.act.book import Flight
+from extender.gang.core.book import Flight
 from extender.model.settings import BindSettings, Settings
 from extender.wire.bind_json import BindArgs
 from tests.gang.rig import FAST, PODS, Rig

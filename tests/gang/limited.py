@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from extender.gang.act.suspensions import NAME
+from extender.gang.fairness.suspensions import NAME
 from extender.model.settings import Settings
 from tests.gang.rig import Rig
 

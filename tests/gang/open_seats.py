@@ -8,11 +8,11 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from extender.gang.act.book import Book, Flight
-from extender.gang.act.evidence import Evidence
-from extender.gang.act.refused_seats import RefusedSeats
-from extender.gang.act.requeuing import Requeuing
+from extender.gang.core.book import Book, Flight
+from extender.gang.core.refused_seats import RefusedSeats
+from extender.gang.core.requeuing import Requeuing
 from extender.gang.plan.question import Masks
+from extender.gang.scheduler_view.evidence import Evidence
 from extender.gang.tell.flight_state import FlightState
 from extender.model.gang import Gang
 from tests.gang.world import bare_plan, gang_key, pod

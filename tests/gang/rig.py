@@ -16,9 +16,9 @@ import pytest
 from msgspec.structs import replace
 
 from extender.cache.cache import Cache
-from extender.gang.act.coordinator import SWEEP, TICK
-from extender.gang.act.term_parts import PLANNING
-from extender.gang.act.wiring import coordinate
+from extender.gang.controller.coordinator import SWEEP, TICK
+from extender.gang.controller.term_parts import PLANNING
+from extender.gang.controller.wiring import coordinate
 from extender.gang.plan.candidates import Candidates
 from extender.groups.resolver import Resolver
 from extender.kube.api_errors import ApiError

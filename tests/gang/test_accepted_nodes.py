@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from extender.gang.act.accepted_nodes import MEMORY_SECONDS, MOST_NAMES, AcceptedNodes
-from extender.gang.act.evidence import LIST_SECONDS, Evidence
+from extender.gang.scheduler_view.accepted_nodes import MEMORY_SECONDS, MOST_NAMES, AcceptedNodes
+from extender.gang.scheduler_view.evidence import LIST_SECONDS, Evidence
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod, PodShape
 from tests.gang.world import pod

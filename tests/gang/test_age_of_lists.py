@@ -9,7 +9,7 @@ import asyncio
 
 import pytest
 
-from extender.gang.act.book import Flight
+from extender.gang.core.book import Flight
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState
 from extender.wire.filter_json import FilterArgs

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act import refused_seats
+from extender.gang.core import refused_seats
 from extender.gang.tell.flight_state import FlightState
 from extender.model.errors import UnknownPod
 from extender.model.settings import BindSettings

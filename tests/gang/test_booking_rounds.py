@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.booking_pace import FAILED_SECONDS
-from extender.gang.act.planner_thread import Overran
+from extender.gang.booking.booking_pace import FAILED_SECONDS
+from extender.gang.controller.planner_thread import Overran
 from tests.gang.desk import Desk, batch, full
 from tests.gang.world import NOW, gang_key, node, pod
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from extender.gang.act.booking_line import BookingLine
-from extender.gang.act.booking_pace import AGAIN_SECONDS, LONGEST_AGAIN_SECONDS
-from extender.gang.act.clocks import Clocks
+from extender.gang.booking.booking_line import BookingLine
+from extender.gang.booking.booking_pace import AGAIN_SECONDS, LONGEST_AGAIN_SECONDS
+from extender.gang.runtime.clocks import Clocks
 from extender.model.gang import Gang
 from tests.gang.desk import Desk, full
 from tests.gang.world import NOW, gang_key, pod

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.planner_thread import Overran, PlannerThread
+from extender.gang.controller.planner_thread import Overran, PlannerThread
 from extender.gang.plan.ends import End, RunTimes, end_of
 from extender.model.fairness import FairnessSettings
 from extender.model.gang import Gang

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.evictor import Removal
-from extender.gang.act.unit import Fate
+from extender.gang.controller.evictor import Removal
+from extender.gang.core.unit import Fate
 from extender.model.plan import Victim
 from extender.model.settings import EvictionSettings
 from extender.sandbox.faults import Fault

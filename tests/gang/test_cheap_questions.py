@@ -8,8 +8,8 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from extender.gang.act.book import Book
-from extender.gang.act.unit import Fate
+from extender.gang.core.book import Book
+from extender.gang.core.unit import Fate
 from extender.model.objects import GangKey
 from extender.verbs.preempt import Waits
 from tests.gang.rig import Rig

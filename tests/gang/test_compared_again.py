@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.unit import EvictionUnit
+from extender.gang.core.unit import EvictionUnit
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState
 from extender.model.plan import Refusal

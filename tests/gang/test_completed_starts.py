@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.gang.act.book import Flight
+from extender.gang.core.book import Flight
 from extender.gang.tell.flight_state import FlightState
 from tests.gang.rig import Rig
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from extender.cache import composites
 from extender.cache.stats import CacheStats
 from extender.cache.store import Store
-from extender.gang.act.last_check import KeptGangs
+from extender.gang.core.last_check import KeptGangs
 from extender.gang.plan.assemble import assemble
 from extender.groups.composite import Groups, Hierarchy, hierarchy_at
 from extender.groups.resolver import Resolver

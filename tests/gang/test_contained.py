@@ -201,10 +201,10 @@ def test_a_planner_that_failed_knows_nothing(monkeypatch: pytest.MonkeyPatch) ->
 
 
 IN_THE_LOOP = [
-    "extender.gang.act.last_check.KeptGangs.resolve",
-    "extender.gang.act.admission.Admission.turn_of",
-    "extender.gang.act.waiting.Waiting.kept",
-    "extender.gang.act.turns.PlanningTurns.plan",
+    "extender.gang.core.last_check.KeptGangs.resolve",
+    "extender.gang.fairness.admission.Admission.turn_of",
+    "extender.gang.controller.waiting.Waiting.kept",
+    "extender.gang.controller.turns.PlanningTurns.plan",
 ]
 
 

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from extender.gang.act import crowding, offers
+from extender.gang.core import crowding
+from extender.gang.scheduler_view import offers
 from extender.gang.tell.decisions import Verb
 from tests.gang.rig import Rig
 

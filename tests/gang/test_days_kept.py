@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from extender.gang.act.clocks import Clocks
-from extender.gang.act.status_map import DAYS_KEY, SELDOM_SECONDS, StatusMap
+from extender.gang.runtime.clocks import Clocks
+from extender.gang.status.status_map import DAYS_KEY, SELDOM_SECONDS, StatusMap
 from extender.gang.tell.days import MOST_COUNT, MOST_DAYS, MOST_TEXT, SECONDS, Days
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.kube.client import KubeClient

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from extender.gang.act.book import Flight
-from extender.gang.act.deadlines import late
+from extender.gang.core.book import Flight
+from extender.gang.core.deadlines import late
 from extender.gang.tell.flight_state import FlightState
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Seat, Victim

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act import planner_thread
-from extender.gang.act.book import Flight
+from extender.gang.controller import planner_thread
+from extender.gang.core.book import Flight
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.tell.decisions import Verb

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act import requeuing
-from extender.gang.act.last_check import KeptGangs, LastCheck
-from extender.gang.act.notifier import Notifier
+from extender.gang.controller.notifier import Notifier
+from extender.gang.core import requeuing
+from extender.gang.core.last_check import KeptGangs, LastCheck
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState

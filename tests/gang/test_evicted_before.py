@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.eviction_history import MOST_OF_NAMESPACE, EvictionHistory
-from extender.gang.act.unit import EvictionUnit, Fate, Fates
+from extender.gang.core.unit import EvictionUnit, Fate, Fates
+from extender.gang.fairness.eviction_history import MOST_OF_NAMESPACE, EvictionHistory
 from extender.gang.plan.assemble import dump, restore
 from extender.gang.plan.evicted_before import undisturbed
 from extender.gang.plan.planner import Planner

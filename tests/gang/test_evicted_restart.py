@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.evicted_store import KEY, NAME
-from extender.gang.act.unit import EvictionUnit, Fates
+from extender.gang.core.unit import EvictionUnit, Fates
+from extender.gang.fairness.evicted_store import KEY, NAME
 from extender.kube.api_errors import NotFound
 from extender.model.fairness import FairnessSettings, ProtectionSettings
 from extender.model.objects import GangKey

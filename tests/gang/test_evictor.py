@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from extender.gang.act import evictor
-from extender.gang.act.evictor import (
+from extender.gang.controller import evictor
+from extender.gang.controller.evictor import (
     FIRST_PAUSE,
     LATE_SECONDS,
     LONGEST_PAUSE,

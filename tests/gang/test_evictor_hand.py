@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from extender.gang.act import evictor
-from extender.gang.act.evictor import Removal
+from extender.gang.controller import evictor
+from extender.gang.controller.evictor import Removal
 from extender.kube.api_errors import Conflict
 from extender.kube.api_errors import Unavailable as NoAnswer
 from extender.model.texts import rfc3339

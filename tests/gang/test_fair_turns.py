@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from extender.gang.act.fair_lock import FairLock
+from extender.gang.fairness.fair_lock import FairLock
 from extender.gang.plan import fair_turns, suspension
 from extender.gang.plan.eviction_budget import HOUR, EvictionBudget
 from extender.gang.plan.fair_turns import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from extender.gang.act.book import Flight
-from extender.gang.act.flights import ANSWER_SECONDS
+from extender.gang.core.book import Flight
+from extender.gang.core.flights import ANSWER_SECONDS
 from extender.gang.tell.decisions import Verb
 from extender.wire.filter_json import FilterArgs
 from tests.gang.rig import Rig

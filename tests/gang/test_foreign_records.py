@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.record import Record, unpack
-from extender.gang.act.record_objects import EPOCH_ANNOTATION, SIGNATURE_ANNOTATION, documents_of
-from extender.gang.act.signature import Signer, digest_of, keys_of, read_key
+from extender.gang.core.record import Record, unpack
+from extender.gang.core.record_objects import EPOCH_ANNOTATION, SIGNATURE_ANNOTATION, documents_of
+from extender.gang.core.signature import Signer, digest_of, keys_of, read_key
 from extender.gang.plan.single import SINGLE
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey

@@ -11,9 +11,9 @@ from typing import Any, Literal
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act import group_conditions
-from extender.gang.act.background import Background
-from extender.gang.act.group_conditions import TYPE, GroupConditions, condition_of
+from extender.gang.runtime.background import Background
+from extender.gang.status import group_conditions
+from extender.gang.status.group_conditions import TYPE, GroupConditions, condition_of
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.groups.resolver import Resolver
 from extender.kube.api_errors import ApiError, Forbidden, NotFound

@@ -15,12 +15,12 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.background import Background
-from extender.gang.act.clocks import Clocks
-from extender.gang.act.held_back import HeldBack
-from extender.gang.act.nominations import Nominations
-from extender.gang.act.notifier import WAKE_ANNOTATION, Notifier
+from extender.gang.controller.nominations import Nominations
+from extender.gang.controller.notifier import WAKE_ANNOTATION, Notifier
+from extender.gang.core.held_back import HeldBack
 from extender.gang.incremental.enforcement import Enforcement
+from extender.gang.runtime.background import Background
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.decisions import Verb
 from extender.model.mode import EnforceSettings
 from extender.model.objects import Pod

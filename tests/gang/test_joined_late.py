@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from extender.gang.act.book import Flight
-from extender.gang.act.record import Others
-from extender.gang.act.record_objects import LABEL
+from extender.gang.core.book import Flight
+from extender.gang.core.record import Others
+from extender.gang.core.record_objects import LABEL
 from extender.sandbox.faults import Fault
 from tests.gang.rig import HIGH, Rig
 

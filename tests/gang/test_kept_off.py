@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.gang.act.notifier import WAKE_ANNOTATION
+from extender.gang.controller.notifier import WAKE_ANNOTATION
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState
 from extender.sandbox.faults import Fault

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from extender.gang.act.waiting import Waiting
+from extender.gang.controller.waiting import Waiting
 from extender.gang.plan.fair_turns import turn_of
 from extender.gang.plan.topology_domains import preferred_keys
 from extender.gang.tell.standing import described, standings

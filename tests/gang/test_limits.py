@@ -15,14 +15,14 @@ import pytest
 from msgspec.structs import replace
 
 from extender.cli import limit_metrics
-from extender.gang.act import deadlines
-from extender.gang.act.book import Flight
-from extender.gang.act.evidence import Evidence
-from extender.gang.act.suspensions import SuspensionStore
+from extender.gang.core import deadlines
+from extender.gang.core.book import Flight
+from extender.gang.fairness.suspensions import SuspensionStore
 from extender.gang.plan import suspension
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.suspension import Cause, GiveUps, Suspension
+from extender.gang.scheduler_view.evidence import Evidence
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState
 from extender.model.objects import GangKey, Owner

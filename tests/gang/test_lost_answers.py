@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from extender.gang.act import evictions
-from extender.gang.act.unit import EvictionUnit, Fate
+from extender.gang.core import evictions
+from extender.gang.core.unit import EvictionUnit, Fate
 from extender.kube.api_errors import NotFound
 from extender.sandbox.faults import Fault
 from tests.gang.rig import Rig, full_cluster

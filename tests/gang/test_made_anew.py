@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from extender.gang.act.evictions import Evictions
-from extender.gang.act.flight_units import FlightUnits
+from extender.gang.core.evictions import Evictions
+from extender.gang.core.flight_units import FlightUnits
 from extender.model.plan import Plan, Victim
 from tests.gang.rig import Rig, full_cluster
 

@@ -14,10 +14,10 @@ import pytest
 from msgspec.structs import replace
 
 from extender.fit.selector_index import VALUES_EACH
-from extender.gang.act.clocks import Clocks
 from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.decisions import Verb
 from extender.groups.resolver import Resolver
 from extender.model.objects import DisruptionBudget, GangKey, LabelSelector, Pod, Requirement

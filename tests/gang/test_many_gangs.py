@@ -9,9 +9,9 @@ import asyncio
 
 import pytest
 
-from extender.gang.act import held_back
-from extender.gang.act.last_check import KeptGangs
-from extender.gang.act.planning_rounds import CHUNK
+from extender.gang.controller.planning_rounds import CHUNK
+from extender.gang.core import held_back
+from extender.gang.core.last_check import KeptGangs
 from extender.gang.plan.fair_turns import FairTurns, Turn
 from extender.model.gang import Gang
 from extender.model.objects import GangKey

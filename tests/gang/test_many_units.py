@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act import flight_units, nominations
-from extender.gang.act.background import Background, each
-from extender.gang.act.book import Book, Flight
-from extender.gang.act.dispatch import Dispatch
-from extender.gang.act.evictions import Evictions
-from extender.gang.act.keeper import RecordKeeper
-from extender.gang.act.leadership import Alone
-from extender.gang.act.record import Record
-from extender.gang.act.records import Records
-from extender.gang.act.unit import EvictionUnit, Fate, Fates
+from extender.gang.controller import nominations
+from extender.gang.controller.dispatch import Dispatch
+from extender.gang.controller.keeper import RecordKeeper
+from extender.gang.controller.records import Records
+from extender.gang.core import flight_units
+from extender.gang.core.book import Book, Flight
+from extender.gang.core.evictions import Evictions
+from extender.gang.core.record import Record
+from extender.gang.core.unit import EvictionUnit, Fate, Fates
+from extender.gang.leader_election.leadership import Alone
+from extender.gang.runtime.background import Background, each
 from extender.gang.tell.flight_state import FlightState
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Seat, Victim

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act import refused_seats, requeuing
-from extender.gang.act.book import Flight
-from extender.gang.act.notifier import WAKE_ANNOTATION
-from extender.gang.act.refused_seats import (
+from extender.gang.controller.notifier import WAKE_ANNOTATION
+from extender.gang.core import refused_seats, requeuing
+from extender.gang.core.book import Flight
+from extender.gang.core.refused_seats import (
     MISSED_SECONDS,
     MOST_GIVEN,
     MOST_PUT_OFFS,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from extender.gang.act.missing_members import (
+from extender.gang.status.missing_members import (
     PATIENCE_SECONDS,
     REPAIR_SECONDS,
     MissingMembers,
 )
-from extender.gang.act.owner_warnings import OwnerWarnings, words_of
+from extender.gang.status.owner_warnings import OwnerWarnings, words_of
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Code

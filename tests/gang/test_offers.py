@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from extender.gang.act.book import Flight
-from extender.gang.act.offers import OFFER_SECONDS, UnsettledOffers
+from extender.gang.core.book import Flight
+from extender.gang.scheduler_view.offers import OFFER_SECONDS, UnsettledOffers
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState
 from extender.model.objects import Pod

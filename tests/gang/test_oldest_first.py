@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from extender.gang.act import turns, waiting
-from extender.gang.act.book import Flight
-from extender.gang.act.planner_thread import PlannerThread
+from extender.gang.controller import turns, waiting
+from extender.gang.controller.planner_thread import PlannerThread
+from extender.gang.core.book import Flight
 from extender.gang.tell.decisions import SearchInput, Verb
 from extender.model.gang import Gang
 from extender.model.plan import Plan, Refusal

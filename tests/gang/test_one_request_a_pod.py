@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.evictor import Removal
-from extender.gang.act.unit import Fate
+from extender.gang.controller.evictor import Removal
+from extender.gang.core.unit import Fate
 from extender.model.plan import Plan, Victim
 from tests.gang.rig import Rig, full_cluster
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from extender.gang.act.partial import PartlyBound
+from extender.gang.bind_barrier.partial import PartlyBound
 from extender.gang.plan.part_classes import by_part
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion

@@ -8,11 +8,11 @@ import time
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act import driver
-from extender.gang.act.evictor import Evictor
-from extender.gang.act.flight_units import FlightUnits
-from extender.gang.act.notifier import WAKE_ANNOTATION
-from extender.gang.act.unit import EvictionUnit
+from extender.gang.controller.evictor import Evictor
+from extender.gang.controller.notifier import WAKE_ANNOTATION
+from extender.gang.core import driver
+from extender.gang.core.flight_units import FlightUnits
+from extender.gang.core.unit import EvictionUnit
 from extender.model.plan import Victim
 from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault

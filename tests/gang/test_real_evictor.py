@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from extender.gang.act.evictor import Evictor, Removal
+from extender.gang.controller.evictor import Evictor, Removal
 from extender.kube.client import KubeClient
 from extender.model.plan import Victim
 from extender.model.settings import EvictionSettings

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from extender.gang.act.background import Background
-from extender.gang.act.book import Flight
-from extender.gang.act.keeper import RecordKeeper
-from extender.gang.act.leadership import Alone
-from extender.gang.act.record import PART_BYTES, Others, Record, pack, unpack
-from extender.gang.act.record_objects import documents_of
-from extender.gang.act.records import Records, Superseded
-from extender.gang.act.signature import Signer
+from extender.gang.controller.keeper import RecordKeeper
+from extender.gang.controller.records import Records, Superseded
+from extender.gang.core.book import Flight
+from extender.gang.core.record import PART_BYTES, Others, Record, pack, unpack
+from extender.gang.core.record_objects import documents_of
+from extender.gang.core.signature import Signer
+from extender.gang.leader_election.leadership import Alone
+from extender.gang.runtime.background import Background
 from extender.gang.tell.flight_state import FlightState
 from extender.kube.api_errors import ApiError, Conflict, Invalid
 from extender.kube.client import KubeClient

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from extender.gang.act.evidence import REFUSED_SECONDS, Evidence
-from extender.gang.act.refusals import REFUSAL_SECONDS, REHEARSED_SECONDS, Refusals
+from extender.gang.core.refusals import REFUSAL_SECONDS, REHEARSED_SECONDS, Refusals
+from extender.gang.scheduler_view.evidence import REFUSED_SECONDS, Evidence
 from extender.kube.api_errors import Forbidden
 from tests.gang.world import pod
 

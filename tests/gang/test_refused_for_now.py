@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.evidence import MAX_REFUSED_WHILE, Evidence
-from extender.gang.act.refused_seats import MISSED_SECONDS, MOST_UNHEARD
+from extender.gang.core.refused_seats import MISSED_SECONDS, MOST_UNHEARD
+from extender.gang.scheduler_view.evidence import MAX_REFUSED_WHILE, Evidence
 from extender.model.gang import Gang
 from tests.gang.open_seats import Seats
 from tests.gang.world import gang_key, pod

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act import group_conditions
-from extender.gang.act.notifier import WAKE_ANNOTATION
-from extender.gang.act.repaired_gangs import PAUSE_SECONDS, RepairedGangs
+from extender.gang.controller.notifier import WAKE_ANNOTATION
+from extender.gang.status import group_conditions
+from extender.gang.status.repaired_gangs import PAUSE_SECONDS, RepairedGangs
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.gang.tell.standing import described, standings
 from extender.gang.tell.story import Facts, story_of_gang

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.unit import Fate
+from extender.gang.core.unit import Fate
 from extender.model.mode import EnforceSettings
 from extender.model.policy import NamespaceSelector
 from extender.model.settings import SeatSettings

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.book import Flight
+from extender.gang.core.book import Flight
 from extender.gang.plan.new_room import MOST_NODES, room_came
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from extender.gang.act import evictions, flights
-from extender.gang.act.book import Flight
+from extender.gang.core import evictions, flights
+from extender.gang.core.book import Flight
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState
 from extender.sandbox.resources import PODS

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act import refused_seats, requeuing
-from extender.gang.act.book import Flight
-from extender.gang.act.notifier import WAKE_ANNOTATION
+from extender.gang.controller.notifier import WAKE_ANNOTATION
+from extender.gang.core import refused_seats, requeuing
+from extender.gang.core.book import Flight
 from extender.gang.plan.lists import complete, samples
 from extender.gang.tell.flight_state import FlightState
 from extender.model.settings import SeatSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.gang.act.book import Flight
+from extender.gang.core.book import Flight
 from extender.gang.plan.new_room import room_came
 from extender.gang.tell.decisions import Outcome, Verb
 from extender.model.plan import Hold

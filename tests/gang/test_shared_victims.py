@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.gang.act.unit import Fate
+from extender.gang.core.unit import Fate
 from extender.gang.tell.flight_state import FlightState
 from tests.gang.rig import Rig, full_cluster
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from extender.gang.act.book import Flight
-from extender.gang.act.changes import MOST_DISPLACED
+from extender.gang.core.book import Flight
+from extender.gang.core.changes import MOST_DISPLACED
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState
 from extender.model.plan import Refusal

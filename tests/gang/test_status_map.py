@@ -10,8 +10,8 @@ import yaml
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from extender.gang.act.clocks import Clocks
-from extender.gang.act.status_map import KEY, SELDOM_SECONDS, TELL_SECONDS, StatusMap
+from extender.gang.runtime.clocks import Clocks
+from extender.gang.status.status_map import KEY, SELDOM_SECONDS, TELL_SECONDS, StatusMap
 from extender.kube.client import KubeClient
 from extender.model.errors import InvalidInput
 from extender.model.settings import Settings

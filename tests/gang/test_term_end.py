@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from extender.gang.act import planner_thread
-from extender.gang.act.heartbeats import Heartbeats
-from extender.gang.act.rounds import run_rounds
+from extender.gang.controller import planner_thread
+from extender.gang.controller.heartbeats import Heartbeats
+from extender.gang.controller.rounds import run_rounds
 from extender.model.errors import NotReady
 from tests.gang.rig import Rig, full_cluster
 

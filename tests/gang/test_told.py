@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.gang.act.owner_warnings import MOST_OBJECTS, OwnerWarnings, words_of
+from extender.gang.status.owner_warnings import MOST_OBJECTS, OwnerWarnings, words_of
 from extender.gang.tell.decisions import (
     DECISION_BYTES,
     Decision,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from extender.gang.act.gang_objects import MOST, objects_of
 from extender.gang.plan.assemble import assemble
+from extender.gang.status.gang_objects import MOST, objects_of
 from extender.model.objects import GangKey, Owner, Pod
 from tests.gang.rig import Rig, full_cluster
 

@@ -12,8 +12,8 @@ import threading
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act import evictions
-from extender.gang.act.unit import Fate
+from extender.gang.core import evictions
+from extender.gang.core.unit import Fate
 from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
 from tests.gang.rig import (

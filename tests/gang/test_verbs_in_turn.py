@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from extender.gang.act import answering
-from extender.gang.act.answering import IN_TURN
+from extender.gang.controller import answering
+from extender.gang.controller.answering import IN_TURN
 from extender.gang.tell.decisions import Verb
 from extender.model.plan import Code, Refusal
 from tests.gang.rig import LOW, Rig, full_cluster

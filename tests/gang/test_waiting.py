@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from extender.gang.act.waiting import MAX_PENALTY, Waiting
+from extender.gang.controller.waiting import MAX_PENALTY, Waiting
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Code, Refusal

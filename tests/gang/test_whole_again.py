@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act import driver
-from extender.gang.act.unit import beside
+from extender.gang.core import driver
+from extender.gang.core.unit import beside
 from extender.gang.plan.validity import whole_again
 from extender.gang.tell.flight_state import FlightState
 from extender.model.gang import UNIT_ALL, Gang

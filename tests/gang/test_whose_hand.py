@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from extender.gang.act.unit import EvictionUnit, Fate
+from extender.gang.core.unit import EvictionUnit, Fate
 from extender.gang.tell.flight_state import FlightState
 from extender.sandbox.faults import Fault
 from tests.gang.rig import (

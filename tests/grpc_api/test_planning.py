@@ -14,7 +14,7 @@ from typing import Any
 import grpc
 import pytest
 
-from extender.gang.act.planner_thread import THREADS
+from extender.gang.controller.planner_thread import THREADS
 from extender.gang.tell import what_ifs
 from extender.model.objects import GangKey
 from extender.model.plan import Code as RefusalCode

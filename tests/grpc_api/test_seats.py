@@ -9,7 +9,7 @@ import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from extender.gang.act.book import Book, Flight
+from extender.gang.core.book import Book, Flight
 from extender.gang.tell.flight_state import FlightState
 from extender.groups.markers import gang_keys
 from extender.grpc_api import seats

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 import pytest
 from aiohttp import web
 
-from extender.gang.act.notifier import Notifier
+from extender.gang.controller.notifier import Notifier
 from extender.kube.client import KubeClient
 from extender.kube.gate import Gate, hint
 from extender.model.settings import ApiSettings

@@ -114,7 +114,7 @@ ROOMS = (
     Room("what if", ("extender.gang.tell.what_ifs",), ("tests/grpc_api/test_planning.py",)),
     Room(
         "evictor",
-        ("extender.gang.act.evictor",),
+        ("extender.gang.controller.evictor",),
         ("tests/gang/test_evictor.py", "tests/gang/test_evictor_hand.py"),
     ),
     Room(

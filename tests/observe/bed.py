@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, Self
 
 from extender.cache.cache import Cache
-from extender.gang.act.clocks import Clocks
-from extender.gang.act.heartbeats import Heartbeats
+from extender.gang.controller.heartbeats import Heartbeats
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient

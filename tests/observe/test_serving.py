@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from extender.cli import serve_command
 from extender.cli.main import main
-from extender.gang.act import coordinator
+from extender.gang.controller import coordinator
 from extender.model.errors import InvalidInput
 from extender.model.mode import ObserveSettings
 from extender.model.settings import BindSettings, GrpcSettings, Settings

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from extender.gang.act.clocks import Clocks
-from extender.gang.act.elector import Elector
+from extender.gang.leader_election.elector import Elector
+from extender.gang.runtime.clocks import Clocks
 from extender.kube.api_errors import Conflict, NotFound, Unavailable
 from extender.model.settings import LeadershipSettings
 

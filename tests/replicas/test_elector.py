@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from extender.gang.act.lease import ASKED
+from extender.gang.leader_election.lease import ASKED
 from extender.model.errors import InvalidInput
 from extender.model.settings import LeadershipSettings, Settings
 from extender.model.settings_rules import validate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.gang.act.heartbeats import Heartbeats
+from extender.gang.controller.heartbeats import Heartbeats
 
 
 class Clock:

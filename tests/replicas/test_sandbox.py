@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from extender.cache.cache import Cache
 from extender.cli.replica import Replica
-from extender.gang.act.coordinator import Coordinator
-from extender.gang.act.elector import Elector
-from extender.gang.act.heartbeats import Heartbeats
-from extender.gang.act.leader_label import LABEL, LeaderLabel
-from extender.gang.act.leadership import Leadership
-from extender.gang.act.wiring import coordinate
+from extender.gang.controller.coordinator import Coordinator
+from extender.gang.controller.heartbeats import Heartbeats
+from extender.gang.controller.wiring import coordinate
+from extender.gang.leader_election.elector import Elector
+from extender.gang.leader_election.leader_label import LABEL, LeaderLabel
+from extender.gang.leader_election.leadership import Leadership
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
 from extender.model.errors import NotReady

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.group_conditions import TYPE
+from extender.gang.status.group_conditions import TYPE
 from extender.kube.client import FIELD_MANAGER
 from extender.model.settings import SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.security.mutant import Mutant
 
 ROW = 2
-THREAD = "extender/gang/act/planner_thread.py"
-ADMISSION = "extender/gang/act/admission.py"
+THREAD = "extender/gang/controller/planner_thread.py"
+ADMISSION = "extender/gang/fairness/admission.py"
 TEST_SEARCHES = "tests/gang/test_endless_searches.py::"
 ENDLESS = f"{TEST_SEARCHES}test_a_search_without_end_is_stopped_and_others_are_planned"
 
@@ -103,7 +103,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "a restart remembers who was set aside",
-        "extender/gang/act/suspensions.py",
+        "extender/gang/fairness/suspensions.py",
         "self._held = {e.gang: e for e in found if",
         "self._held = {e.gang: e for e in found if False and",
         f"{TEST_SEARCHES}test_a_restart_remembers_who_kept_the_planner",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.security.mutant import Mutant
 
 ROW = 5
-ADMISSION = "extender/gang/act/admission.py"
+ADMISSION = "extender/gang/fairness/admission.py"
 SUSPENSION = "extender/gang/plan/suspension.py"
 STAYED = "extender/gang/plan/stayed_victims.py"
 TEST_LIMITS = "tests/gang/test_limits.py::"
@@ -113,7 +113,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "no suspension from outside is longer than ours",
-        "extender/gang/act/suspensions.py",
+        "extender/gang/fairness/suspensions.py",
         "if e.runs(now) and e.until <= latest}",
         "if e.runs(now)}",
         f"{TEST_LIMITS}test_a_suspension_longer_than_any_of_ours_is_not_taken_in",
@@ -177,7 +177,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "a PodGroup says where it stands",
-        "extender/gang/act/group_conditions.py",
+        "extender/gang/status/group_conditions.py",
         "        self._want(GangKey.read(decision.gang), wanted)\n",
         "        pass\n",
         "tests/gang/test_group_conditions.py::test_a_podgroup_says_why_it_waits_and_when_it_sits",
@@ -185,7 +185,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "a PodGroup is written to once a minute",
-        "extender/gang/act/group_conditions.py",
+        "extender/gang/status/group_conditions.py",
         "if known.busy or now - known.at < PAUSE_SECONDS:",
         "if known.busy:",
         "tests/gang/test_group_conditions.py::"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.security.mutant import Mutant
 
 ROW = 6
-ADMISSION = "extender/gang/act/admission.py"
+ADMISSION = "extender/gang/fairness/admission.py"
 TURNS = "extender/gang/plan/fair_turns.py"
 TEST_LIMITS = "tests/gang/test_limits.py::"
 TEST_TURNS = "tests/gang/test_fair_turns.py::"
@@ -87,7 +87,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "a refusal is kept for its pause",
-        "extender/gang/act/waiting.py",
+        "extender/gang/controller/waiting.py",
         "refusal, version, now + pause, now + max(0.0, refusal.until - wall)",
         "refusal, version, now, now + max(0.0, refusal.until - wall)",
         "tests/gang/test_waiting.py::test_a_dear_refusal_is_kept_while_the_cluster_changes",
@@ -95,7 +95,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "verbs wait for the planner in the order of turns",
-        "extender/gang/act/fair_lock.py",
+        "extender/gang/fairness/fair_lock.py",
         "first = self._order([turn for turn, _ in self._waiting])[0]",
         "first = self._waiting[0][0]",
         f"{TEST_TURNS}test_the_lock_lets_them_in_by_turns",

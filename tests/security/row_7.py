@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.security.mutant import Mutant
 
 ROW = 7
-DOUBT = "extender/gang/act/record_check.py"
-RECORDS = "extender/gang/act/records.py"
-SIGNATURE = "extender/gang/act/signature.py"
+DOUBT = "extender/gang/core/record_check.py"
+RECORDS = "extender/gang/controller/records.py"
+SIGNATURE = "extender/gang/core/signature.py"
 TEST_RECORDS = "tests/gang/test_foreign_records.py::"
 FOUND = "tests/cli/test_check_unsafe.py::test_unsafe_change_is_found"
 NO_PLAN = f"{TEST_RECORDS}test_what_no_plan_could_say_is_kept_aside"
@@ -16,7 +16,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "a record is compared with what a plan could say",
-        "extender/gang/act/recovery.py",
+        "extender/gang/core/recovery.py",
         "            if why:\n",
         "            if False:\n",
         NO_PLAN,
@@ -184,7 +184,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "a record of a younger epoch is not ours to change",
-        "extender/gang/act/records.py",
+        "extender/gang/controller/records.py",
         "                if epoch_of(there) > epoch:\n                    raise",
         "                if False:\n                    raise",
         "tests/gang/test_records.py::test_a_younger_lease_keeps_what_it_has_taken_over",
@@ -192,7 +192,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "a record that was changed since is not claimed",
-        "extender/gang/act/records.py",
+        "extender/gang/controller/records.py",
         '        meta["resourceVersion"] = self._versions[record.name]\n',
         "",
         "tests/gang/test_records.py::test_a_record_changed_since_it_was_read_is_not_claimed",
@@ -200,7 +200,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "what cannot be read is left alone",
-        "extender/gang/act/records.py",
+        "extender/gang/controller/records.py",
         '                self._keep_aside(item, "it holds no plan")\n                continue\n',
         "                pass\n",
         "tests/gang/test_records.py::test_what_somebody_else_put_there_stays",

@@ -280,7 +280,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "events are hints",
-        "extender/gang/act/notifier.py",
+        "extender/gang/controller/notifier.py",
         "            with hint():\n",
         "            if True:\n",
         f"{TEST_GATE}test_events_wait_behind_evictions",

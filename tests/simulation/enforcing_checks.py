@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from extender.gang.act.notifier import SEAT_ANNOTATION
+from extender.gang.controller.notifier import SEAT_ANNOTATION
 from extender.model.settings import Settings
 from tests.simulation.client import Request
 from tests.simulation.enforcing import LABEL

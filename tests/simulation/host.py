@@ -11,11 +11,11 @@ from typing import Any
 from extender.cache.cache import Cache
 from extender.cache.clock import Clock
 from extender.cache.feed import Change
-from extender.gang.act.clocks import Clocks
-from extender.gang.act.coordinator import Coordinator
-from extender.gang.act.heartbeats import Heartbeats
-from extender.gang.act.leadership import Leadership
-from extender.gang.act.wiring import coordinate
+from extender.gang.controller.coordinator import Coordinator
+from extender.gang.controller.heartbeats import Heartbeats
+from extender.gang.controller.wiring import coordinate
+from extender.gang.leader_election.leadership import Leadership
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
 from extender.kube.api_errors import ApiError

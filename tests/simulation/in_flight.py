@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from math import inf
 from typing import Any
 
-from extender.gang.act.book import Flight
-from extender.gang.act.comparison import SPARING_REPLANS
-from extender.gang.act.unit import Fate
+from extender.gang.core.book import Flight
+from extender.gang.core.comparison import SPARING_REPLANS
+from extender.gang.core.unit import Fate
 from tests.simulation.host import Host
 from tests.simulation.replicas import Replicas
 

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 from extender.cache import cache
 from extender.cache.discovery import CANDIDATES
-from extender.gang.act import record
+from extender.gang.core import record
 from extender.gang.plan import lists
 from extender.model.group_sources import OPTIONAL
 from extender.sandbox import api_admission

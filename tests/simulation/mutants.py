@@ -13,19 +13,19 @@ from msgspec.structs import replace
 
 from extender.cache import backoff
 from extender.cache.stats import WatchStats
-from extender.gang.act import comparison, expectations, record, record_objects
-from extender.gang.act.book import Flight
-from extender.gang.act.comparison import Comparison
-from extender.gang.act.coordinator import Coordinator
-from extender.gang.act.driver import Driver
-from extender.gang.act.elector import Elector
-from extender.gang.act.evictions import Evictions
-from extender.gang.act.flight_units import FlightUnits
-from extender.gang.act.flights import Flights
-from extender.gang.act.keeper import RecordKeeper
-from extender.gang.act.last_check import LastCheck
-from extender.gang.act.records import Records
-from extender.gang.act.turns import PlanningTurns
+from extender.gang.controller.coordinator import Coordinator
+from extender.gang.controller.keeper import RecordKeeper
+from extender.gang.controller.records import Records
+from extender.gang.controller.turns import PlanningTurns
+from extender.gang.core import comparison, expectations, record, record_objects
+from extender.gang.core.book import Flight
+from extender.gang.core.comparison import Comparison
+from extender.gang.core.driver import Driver
+from extender.gang.core.evictions import Evictions
+from extender.gang.core.flight_units import FlightUnits
+from extender.gang.core.flights import Flights
+from extender.gang.core.last_check import LastCheck
+from extender.gang.leader_election.elector import Elector
 from extender.kube.api_errors import Conflict
 from extender.model.gang import UNIT_ALL, Gang
 from tests.simulation.limits import SmallObjects

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from extender.cache.cache import Cache
 from extender.cache.feed import Change
-from extender.gang.act.clocks import Clocks
-from extender.gang.act.coordinator import Coordinator
-from extender.gang.act.elector import Elector
+from extender.gang.controller.coordinator import Coordinator
+from extender.gang.leader_election.elector import Elector
+from extender.gang.runtime.clocks import Clocks
 from extender.model.settings import LeadershipSettings, Settings
 from extender.server.verb_calls import Verbs
 from tests.simulation.client import SimClient

@@ -6,12 +6,12 @@ import asyncio
 from typing import Any
 
 from extender.cache.reflector import Reflector
-from extender.gang.act import refused_seats
-from extender.gang.act.book import Book
-from extender.gang.act.comparison import Comparison
-from extender.gang.act.evidence import Evidence
-from extender.gang.act.last_check import LastCheck
-from extender.gang.act.sightings import Sightings
+from extender.gang.core import refused_seats
+from extender.gang.core.book import Book
+from extender.gang.core.comparison import Comparison
+from extender.gang.core.last_check import LastCheck
+from extender.gang.core.sightings import Sightings
+from extender.gang.scheduler_view.evidence import Evidence
 from tests.simulation.client import SimClient
 from tests.simulation.host import Host, fill
 from tests.simulation.mutant import Mutant

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from extender.gang.act.book import Flight
+from extender.gang.core.book import Flight
 from extender.gang.tell.flight_state import FlightState
 from extender.model.errors import NotReady, UnknownPod
 from extender.model.gang import Gang

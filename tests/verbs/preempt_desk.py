@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from types import SimpleNamespace
 from typing import Any, cast
 
-from extender.gang.act.book import Flight
+from extender.gang.core.book import Flight
 from extender.gang.plan.candidates import Candidates
 from extender.gang.plan.planner import as_victim
 from extender.gang.plan.single import single_gang

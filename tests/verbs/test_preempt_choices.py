@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.book import Flight
+from extender.gang.core.book import Flight
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState
 from extender.model.errors import NotReady

@@ -1,1 +1,0 @@
-"""Plans in action: the book of seats, evictions, records, recovery."""

@@ -1,0 +1,1 @@
+"""All members of a gang are bound, or none: the bind verb (docs/barrier.md)."""

@@ -1,0 +1,197 @@
+"""Gangs of which some members were bound and the rest cannot be: told, and undone if so configured.
+
+With the bind barrier that takes a refusal of the API server after its rehearsal had said yes, or
+an outage between two posts. Deleting a bare pod is final, so by default members that sit stay, and
+nobody is deleted while another member may be on its way to the seat it was given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+
+import structlog
+
+from extender.gang.controller.binder import BindingOutcome, Ended
+from extender.gang.controller.evictor import Evictor, passing
+from extender.gang.core.book import Flight
+from extender.gang.leader_election.leadership import Leadership
+from extender.gang.runtime.background import Background, each
+from extender.gang.runtime.clocks import Clocks
+from extender.gang.status.notices import CONCURRENCY, Notices
+from extender.gang.tell.decisions import Decision, Outcome, Verb
+from extender.kube.api_errors import ApiError
+from extender.model.gang import Gang
+from extender.model.objects import GangKey, Pod
+from extender.model.plan import Victim
+
+IN_PART = "GangBoundInPart"
+LOOK_SECONDS = 0.25
+"""How often it is looked for members that are on their way."""
+log = structlog.get_logger("gang")
+
+
+class PartlyBound:
+    """Tells, and rolls back. ``gang_of`` gives a gang as it is; ``give_up`` ends a plan;
+    ``on_the_way(uid)`` tells whether a member that was given its seat may still be bound there.
+    """
+
+    def __init__(
+        self,
+        *,
+        roll_back: bool,
+        evictor: Evictor,
+        notices: Notices,
+        leadership: Leadership,
+        clocks: Clocks,
+        background: Background,
+        gang_of: Callable[[GangKey], Gang],
+        decide: Callable[[Decision], None],
+        give_up: Callable[[Flight, str], None],
+        on_the_way: Callable[[str], bool] = lambda uid: False,
+    ) -> None:
+        self._roll_back = roll_back
+        self._evictor = evictor
+        self._notices = notices
+        self._leadership = leadership
+        self._clocks = clocks
+        self._spawn = background.spawn
+        self._gang_of = gang_of
+        self._decide = decide
+        self._give_up = give_up
+        self._on_the_way = on_the_way
+        self._undone: Counter[GangKey] = Counter()
+        """Gangs of which members are about to be deleted."""
+        self._told: set[str] = set()
+        """Plans in flight that were told of already."""
+        self._bound: dict[str, set[str]] = {}
+        """Plan in flight -> members bound by us, seen or not."""
+        self.counted: Counter[str] = Counter()
+
+    def posted(self, flight: Flight, endings: list[Ended]) -> None:
+        """Take note of how bindings of one plan ended that were posted together."""
+        bound = self._bound.setdefault(flight.id, set())
+        bound.update(ended.binding.uid for ended in endings if ended.ending is BindingOutcome.BOUND)
+        refused = [ended for ended in endings if ended.ending is BindingOutcome.REFUSED]
+        if flight.over:
+            self.ended(flight, "the plan ended while its members were being bound")
+        elif refused and self._sitting(flight):
+            told = "; ".join(f"{ended.binding}: {ended.why}" for ended in refused[:3])
+            why = f"the API server refuses to bind {told}"
+            self._tell(flight, why)
+            if self._roll_back:
+                self._give_up(flight, why)
+
+    def ended(self, flight: Flight, why: str) -> None:
+        """A plan has ended without all its members bound: tell, and undo, if it runs in part."""
+        sitting = self._sitting(flight)
+        self._bound.pop(flight.id, None)
+        if sitting and flight.seats and not flight.yields and self._short(flight, sitting):
+            self._tell(flight, why)
+            if self._roll_back:
+                self._undone[flight.key] += 1
+                self._spawn(self._undo(flight, sitting, why))
+        self._told.discard(flight.id)
+
+    def undoing(self, key: GangKey) -> bool:
+        """Whether members of a gang are about to be deleted: none of them counts as its own."""
+        return self._undone[key] > 0
+
+    def done(self, flight: Flight) -> None:
+        """All members of the plan are bound."""
+        self._bound.pop(flight.id, None)
+        self._told.discard(flight.id)
+
+    def _sitting(self, flight: Flight) -> set[str]:
+        """Return the members that were bound since the plan was made."""
+        taken = {seat.uid for seat in flight.plan.seats} - flight.seats.keys()
+        return taken | self._bound.get(flight.id, set())
+
+    def _short(self, flight: Flight, sitting: set[str]) -> bool:
+        gang = self._gang_of(flight.key)
+        there = {pod.uid for pod in gang.members if not pod.deleting}
+        bound = {pod.uid for pod in gang.seated} | (sitting & there)
+        return bool(sitting & there) and not gang.runs_with(bound)
+
+    def _tell(self, flight: Flight, why: str) -> None:
+        if flight.id in self._told:
+            return
+        self._told.add(flight.id)
+        self.counted["told"] += 1
+        sitting = self._sitting(flight)
+        # Of members that were bound in a life before the plan has no record.
+        known = {pod.uid: pod for pod in self._gang_of(flight.key).members} | flight.pods
+        pods = sorted((known[uid] for uid in sitting if uid in known), key=lambda pod: pod.key)
+        names = ", ".join(pod.name for pod in pods)
+        note = f"{flight.key} runs in part: {why}; bound so far: {names or len(sitting)}"
+        log.error("a gang is bound in part", gang=str(flight.key), why=why, bound=names)
+        self._notices.warn(pods, IN_PART, note)
+        self._decide(
+            Decision(
+                time=self._clocks.wall(),
+                gang=str(flight.key),
+                verb=Verb.BIND,
+                outcome=Outcome.IN_PART,
+                message=note,
+                seats=tuple(seat for seat in flight.plan.seats if seat.uid in sitting),
+            )
+        )
+
+    async def _undo(self, flight: Flight, uids: set[str], why: str) -> None:
+        try:
+            for uid in sorted(flight.seats):
+                await self._settled(uid)
+            if self._short(flight, uids):
+                await self._remove(flight, uids, why)
+        finally:
+            self._undone -= Counter([flight.key])  # no entry is left of a gang that is done with
+
+    async def _settled(self, uid: str) -> None:
+        """Wait until a member was seen bound, or is not going to be."""
+        while self._on_the_way(uid):  # noqa: ASYNC110 - time alone may settle it
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _remove(self, flight: Flight, uids: set[str], why: str) -> None:
+        """Delete the members that were bound, and nobody else, each by its UID."""
+        mark = f"{flight.key} was bound in part and is rolled back (seats.rollback): {why}"
+        nodes = {seat.uid: seat.node for seat in flight.plan.seats}
+        members = [
+            _victim(flight.pods[uid], nodes[uid], mark) for uid in uids if uid in flight.pods
+        ]
+
+        async def one(member: Victim) -> None:
+            for attempt in range(self._evictor.attempts):
+                try:
+                    ended = await self._evictor.remove(
+                        member,
+                        budgeted=False,
+                        mark="" if attempt else mark,
+                        allowed=lambda: self._leadership.acts,
+                        asking=lambda: None,
+                    )
+                except ApiError as error:
+                    log.warning("not rolled back yet", pod=member.name, error=str(error))
+                    if not passing(error):
+                        break
+                    await self._evictor.pause(2.0**attempt, error)
+                else:
+                    self.counted["rolled-back"] += ended is not None
+                    return
+            self.counted["not-rolled-back"] += 1
+            log.error("not rolled back", pod=f"{member.namespace}/{member.name}")
+
+        await each(members, CONCURRENCY, one)
+
+
+def _victim(pod: Pod, node: str, why: str) -> Victim:
+    return Victim(
+        uid=pod.uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        node=node,
+        priority=pod.priority,
+        grace=pod.grace,
+        reason=why,
+        owner=pod.controller,
+    )

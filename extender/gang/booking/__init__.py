@@ -1,0 +1,1 @@
+"""Booked starts of gangs that wait long (docs/fairness.md)."""

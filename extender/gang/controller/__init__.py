@@ -1,0 +1,1 @@
+"""What a plan is carried out with: the planner thread, the queue, requests, records, rounds."""

@@ -1,0 +1,342 @@
+"""Single requests that rehearse, mark and evict one pod, and how each is tried again.
+
+Rehearsal: every eviction of a plan as a dry run with the UID precondition. A budget, a right
+or an admission webhook that says no stops the plan before the first pod is lost.
+Mark: condition DisruptionTarget (reason PreemptionByScheduler), as kube-scheduler does, so
+that controllers and SkyPilot can tell.
+Evict: DELETE with the UID precondition and the pod's own grace period, or the Eviction API
+for pods under a PodDisruptionBudget that is respected. While nobody of its unit has gone, a pod
+that terminates already is not asked for, and a DELETE is for the pod as it was last seen (a
+precondition on its resourceVersion): whose DELETE was accepted first is not to be told afterwards.
+
+Which victims, in which order, and what follows from a refusal is not decided here
+(extender.gang.core.evictions).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from itertools import count
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import structlog
+
+from extender.gang.runtime.background import each
+from extender.kube.api import KubeApi
+from extender.kube.api_errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
+from extender.kube.gate import CalledOff, while_wanted
+from extender.model.plan import Victim
+from extender.model.reduce import PREEMPTED
+from extender.model.settings import EvictionSettings
+from extender.model.texts import rfc3339
+
+FIRST_PAUSE = 0.2
+LONGEST_PAUSE = 5.0
+MARK_SECONDS = 3.0
+REQUEST_SECONDS = 15.0
+"""How long one request may take: the Eviction API tries by itself for some ten seconds."""
+REHEARSAL_SECONDS = 5.0
+LATE_SECONDS = 60.0
+"""By how much clocks may differ where it is told whose DELETE a pod terminates by."""
+
+LOOKS = 3
+"""How often a pod is asked for at once that has changed since it was last seen."""
+
+Answer = TypeVar("Answer")
+Meta = Mapping[str, Any]
+"""A pod's metadata."""
+log = structlog.get_logger("gang")
+
+
+class EvictionRefused(Exception):  # noqa: N818 - an answer of the API server, not a fault of ours
+    """The API server said no in the rehearsal: no pod is lost.
+
+    ``readable``: the pod was read after that, so its eviction is what fails and not the API.
+    """
+
+    def __init__(self, victim: Victim, error: ApiError, *, readable: bool) -> None:
+        super().__init__(f"{victim.namespace}/{victim.name}: {error}")
+        self.victim = victim
+        self.error = error
+        self.readable = readable
+
+
+class Removal(StrEnum):
+    """How one eviction ended, as metrics call it."""
+
+    ACCEPTED = "evicted"
+    """The API server has taken it; the pod goes within its grace period."""
+    GONE = "gone"
+    """The pod is gone, or its name is another pod's by now: its room is free."""
+    REFUSED = "refused"
+    """The API server refuses it for good, or did so at the rehearsal."""
+
+
+class Evictor:
+    """Sends evictions, pod by pod. ``sleep`` and ``rng`` are injected for tests.
+
+    ``ended`` is told how each victim ended.
+    """
+
+    def __init__(
+        self,
+        client: KubeApi,
+        settings: EvictionSettings,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        rng: random.Random | None = None,
+        wall: Callable[[], float] = time.time,
+        ended: Callable[[Removal], None] = lambda result: None,
+    ) -> None:
+        self._client = client
+        self.attempts = settings.attempts
+        self._sleep = sleep
+        self._ended = ended
+        self._rng = rng or random.Random()
+        self._wall = wall
+        self.concurrency = settings.concurrency
+        self._gate = asyncio.Semaphore(settings.concurrency)
+        self._rehearsals = asyncio.Semaphore(settings.concurrency)
+        """A gate of their own: what has gone in part must not wait for what may yet begin."""
+
+    async def rehearse(
+        self,
+        victims: Sequence[Victim],
+        budgeted: frozenset[str],
+        wanted: Callable[[Victim], bool],
+    ) -> None:
+        """Ask for every eviction as a dry run; raises EvictionRefused at the first lasting no.
+
+        ``budgeted`` are uids to evict through the Eviction API. ``wanted(victim)`` turns False
+        when the plan is over or the pod has gone by itself: that one is not asked for.
+        """
+
+        async def one(victim: Victim) -> None:
+            pause = FIRST_PAUSE
+            for attempt in count(1):
+                if not wanted(victim):
+                    return
+                try:
+                    async with self._rehearsals:
+                        budget = victim.uid in budgeted
+                        seconds = REQUEST_SECONDS if budget else REHEARSAL_SECONDS
+                        await self._remove(victim, budgeted=budget, seconds=seconds, dry_run=True)
+                except NotFound:
+                    return
+                except ApiError as error:
+                    conflict = isinstance(error, Conflict)
+                    if conflict and await self._left(victim):
+                        return
+                    again = conflict or passing(error)
+                    if not again or attempt >= self.attempts:
+                        self._ended(Removal.REFUSED)
+                        readable = not unclear(error) or await self._readable(victim)
+                        raise EvictionRefused(victim, error, readable=readable) from error
+                    await self.pause(pause, error)
+                    pause *= 2
+                else:
+                    return
+
+        await each(victims, self.concurrency, one)
+
+    async def remove(
+        self,
+        victim: Victim,
+        *,
+        budgeted: bool,
+        mark: str,
+        allowed: Callable[[], bool],
+        asking: Callable[[], None],
+        untouched: Callable[[], bool] = lambda: False,
+    ) -> Removal | None:
+        """Evict one pod, one try. Raises ApiError.
+
+        ``mark`` is the message of its condition, "" when it has that already. ``allowed()`` is
+        asked after every wait, right before a request leaves (the client's gate included); when
+        it says no, nothing is sent and None returned. ``asking()`` is called when the eviction
+        itself is about to leave. ``untouched()``: whether the pod is to go only if it is we who
+        take it (not by the Eviction API: a conflict there would use up a budget).
+        """
+        async with self._gate:
+            seen = await self._mark(victim, mark) if mark and allowed() else None
+            for look in range(1, LOOKS + 1):
+                version = None
+                try:
+                    if untouched() and allowed():
+                        seen = await self._read(victim) if seen is None else seen
+                        if self._leaves(seen, victim):
+                            return self._gone()
+                        version = None if budgeted else seen.get("resourceVersion")
+                    if not allowed():
+                        return None
+                    asking()
+                    with while_wanted(allowed):
+                        await self._remove(
+                            victim,
+                            budgeted=budgeted,
+                            seconds=REQUEST_SECONDS,
+                            dry_run=False,
+                            version=version,
+                        )
+                except CalledOff:
+                    return None
+                except NotFound:
+                    return self._gone()
+                except Conflict:
+                    seen = await self._read_if_possible(victim)
+                    if seen is not None and self._leaves(seen, victim):
+                        return self._gone()
+                    # A webhook may answer with a conflict as well.
+                    changed = version and seen and seen.get("resourceVersion") != version
+                    if not changed or look == LOOKS:
+                        raise
+                else:
+                    break
+            self._ended(Removal.ACCEPTED)
+            return Removal.ACCEPTED
+
+    def _gone(self) -> Removal:
+        self._ended(Removal.GONE)
+        return Removal.GONE
+
+    async def unmark(self, victim: Victim) -> None:
+        """Take the condition back from a pod that stays after all, if that can be done now."""
+        async with self._gate:
+            await self._condition(victim, "False", "its preemption was called off")
+
+    async def _mark(self, victim: Victim, message: str) -> Meta | None:
+        """Set condition DisruptionTarget right before the pod goes; return what the pod is then.
+
+        A courtesy to controllers: half a gang gone must not wait for it. On a pod that stays
+        after all, kube-controller-manager takes the condition back after two minutes
+        (stalePodDisruptionTimeout in pkg/controller/disruption).
+        """
+        return await self._condition(victim, "True", message)
+
+    async def _condition(self, victim: Victim, status: str, message: str) -> Meta | None:
+        condition = {
+            "type": "DisruptionTarget",
+            "status": status,
+            "reason": PREEMPTED,
+            "message": message,
+            "lastTransitionTime": rfc3339(self._wall()),
+        }
+        body = {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}
+        path = f"{_pod_path(victim)}/status"
+        try:
+            async with asyncio.timeout(MARK_SECONDS):
+                return _meta_of(await self._client.patch(path, body, kind="strategic"))
+        except (ApiError, TimeoutError) as error:
+            log.warning(
+                "condition not written",
+                status=status,
+                pod=victim.name,
+                error=str(error) or "no answer",
+            )
+            return None
+
+    async def leaving(self, victim: Victim) -> bool:
+        """Read back, after an unclear answer, whether the pod goes or is gone. Raises ApiError.
+
+        One that goes much later than its eviction would have it was not asked by us.
+        """
+        try:
+            return self._leaves(await self._read(victim), victim)
+        except NotFound:
+            return True
+
+    def _leaves(self, seen: Meta, victim: Victim) -> bool:
+        if seen.get("uid") != victim.uid:
+            return True
+        ends: str = seen.get("deletionTimestamp", "")
+        latest = self._wall() + victim.grace + LATE_SECONDS
+        return bool(ends) and datetime.fromisoformat(ends).timestamp() <= latest
+
+    async def _read(self, victim: Victim) -> Meta:
+        """Return the metadata of the pod that has the victim's name. Raises ApiError."""
+        return _meta_of(await answered(self._client.get(_pod_path(victim))))
+
+    async def _read_if_possible(self, victim: Victim) -> Meta | None:
+        """Return the same; {} of a pod that is gone, None when it cannot be read."""
+        try:
+            return await self._read(victim)
+        except NotFound:
+            return {}
+        except ApiError:
+            return None
+
+    async def _left(self, victim: Victim) -> bool:
+        """Whether a conflict was the UID precondition's; a webhook may answer with one as well."""
+        seen = await self._read_if_possible(victim)
+        return seen is not None and self._leaves(seen, victim)
+
+    async def _readable(self, victim: Victim) -> bool:
+        try:
+            return not await self.leaving(victim)
+        except ApiError:
+            return False
+
+    async def pause(
+        self, seconds: float, error: ApiError | None = None, longest: float = LONGEST_PAUSE
+    ) -> None:
+        """Wait before the next try: at least as long as the server asked for, never in step."""
+        asked = (error.retry_after if error is not None else None) or 0.0
+        await self._sleep(min(max(seconds, asked), longest) * (1 + self._rng.random()))
+
+    def refused(self) -> None:
+        """Count an eviction that the API server refuses for good."""
+        self._ended(Removal.REFUSED)
+
+    async def _remove(
+        self,
+        victim: Victim,
+        *,
+        budgeted: bool,
+        seconds: float,
+        dry_run: bool,
+        version: str | None = None,
+    ) -> None:
+        grace, uid = victim.grace, victim.uid
+        if budgeted:
+            request = self._client.evict(
+                victim.namespace, victim.name, uid=uid, grace=grace, dry_run=dry_run
+            )
+        else:
+            request = self._client.delete(
+                _pod_path(victim), uid=uid, version=version, grace=grace, dry_run=dry_run
+            )
+        await answered(request, seconds)
+
+
+async def answered(request: Awaitable[Answer], seconds: float = REQUEST_SECONDS) -> Answer:
+    """Wait for an answer, not for ever. Raises Unavailable when it does not come in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await request
+    except TimeoutError:
+        raise Unavailable(0, "Timeout", f"no answer within {seconds:g} s") from None
+
+
+def passing(error: ApiError) -> bool:
+    """Whether an error passes by itself: overload, an outage, no answer."""
+    return isinstance(error, TooManyRequests | Unavailable)
+
+
+def unclear(error: ApiError) -> bool:
+    """Whether the request may have been done although it failed: no answer, or a 5xx."""
+    return isinstance(error, Unavailable)
+
+
+def _meta_of(pod: Mapping[str, Any]) -> Meta:
+    meta: Meta = pod.get("metadata", {})
+    return meta
+
+
+def _pod_path(victim: Victim) -> str:
+    return f"/api/v1/namespaces/{quote(victim.namespace)}/pods/{quote(victim.name)}"

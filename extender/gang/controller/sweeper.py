@@ -1,0 +1,66 @@
+"""Removes, now and then, what lives before or lost answers may have left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+import structlog
+
+from extender.gang.controller.keeper import RecordKeeper
+from extender.gang.core.last_check import KeptGangs
+from extender.gang.leader_election.leadership import Leadership
+from extender.gang.status.notices import Notices
+from extender.kube.api_errors import ApiError
+from extender.model.objects import GangKey
+from extender.model.snapshot import Snapshot
+
+log = structlog.get_logger("gang")
+
+SWEEP_SECONDS = 30.0
+
+
+class Sweeper:
+    """Looks for records and nominations that belong to no plan."""
+
+    def __init__(
+        self,
+        notices: Notices,
+        keeper: RecordKeeper,
+        gangs: KeptGangs,
+        snapshot: Callable[[], Snapshot],
+        leadership: Leadership,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._notices = notices
+        self._keeper = keeper
+        self._gangs = gangs
+        self._snapshot = snapshot
+        self._leadership = leadership
+        self._now = monotonic
+        self._next = inf
+
+    def begin(self) -> None:
+        """Start, once the records of a life before are taken in."""
+        self._next = self._now() + SWEEP_SECONDS
+        self._clear_nominations()
+
+    async def round(self) -> None:
+        """Look, if it is time to."""
+        if self._now() < self._next or not self._leadership.acts:
+            return
+        self._next = self._now() + SWEEP_SECONDS
+        self._clear_nominations()
+        try:
+            await self._keeper.sweep()
+        except ApiError as error:
+            log.warning("left plan records not looked for", error=str(error))
+
+    def _clear_nominations(self) -> None:
+        snapshot = self._snapshot()
+
+        def starts_whole(key: GangKey) -> bool:
+            gang = self._gangs.resolve(key, snapshot)
+            return gang.starts_whole and not gang.problems
+
+        self._notices.nominations.clear_orphans(starts_whole, self._gangs.member_key)

@@ -1,0 +1,157 @@
+"""One term of acting: what it is handed, and what all its parts share, read and told.
+
+``term_parts.py`` makes the parts that act of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+
+from extender.gang.controller.apart import Apart
+from extender.gang.controller.binder import Binder
+from extender.gang.controller.cluster_source import ClusterSource
+from extender.gang.controller.evictor import Evictor
+from extender.gang.controller.heartbeats import Heartbeats
+from extender.gang.controller.notifier import Notifier
+from extender.gang.controller.pending_gangs import PendingGangs
+from extender.gang.controller.readiness import Readiness
+from extender.gang.controller.records import Records
+from extender.gang.controller.waiting import Waiting
+from extender.gang.core.book import Book
+from extender.gang.core.last_check import KeptGangs
+from extender.gang.fairness.suspensions import SuspensionStore
+from extender.gang.incremental.enforcement import Enforcement
+from extender.gang.incremental.victims import leaves_in_time
+from extender.gang.leader_election.leadership import Leadership
+from extender.gang.plan.single import SINGLE, single_gang
+from extender.gang.runtime.background import Background
+from extender.gang.runtime.clocks import Clocks
+from extender.gang.scheduler_view.evidence import Evidence
+from extender.gang.scheduler_view.offers import UnsettledOffers
+from extender.gang.status.decision_telling import DecisionTelling
+from extender.gang.status.notices import Notices
+from extender.gang.tell.decisions import Decision
+from extender.groups.resolver import Resolver
+from extender.kube.api import KubeApi
+from extender.kube.api_errors import ApiError
+from extender.model.gang import Gang
+from extender.model.objects import GangKey
+from extender.model.settings import Settings
+from extender.model.snapshot import Snapshot
+
+
+@dataclass(frozen=True, kw_only=True)
+class Term:
+    """What a term is handed from outside."""
+
+    source: ClusterSource
+    settings: Settings
+    resolver: Resolver
+    records: Records
+    evictor: Evictor
+    notifier: Notifier
+    binder: Binder
+    leadership: Leadership
+    heartbeats: Heartbeats
+    clocks: Clocks
+    random: Random
+    blind_seconds: float
+    """For how long after the start a life before may have offered nodes."""
+    decided: Callable[[Decision], None]
+    """Told of each decision."""
+    suspended: SuspensionStore | None = None
+    """Where suspended gangs are kept; None: nowhere."""
+    evicted: KubeApi | None = None
+    """Where it is written who was evicted before; None: nowhere."""
+    conditions: KubeApi | None = None
+    """Where the conditions of PodGroups are; None: nowhere."""
+    failed: Callable[[str, ApiError], None] = lambda what, error: None
+    """Told of each best-effort write that did not work."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is known: the cluster, who waits in it, the plans in flight."""
+
+    source: ClusterSource
+    book: Book
+    gangs: KeptGangs
+    readiness: Readiness
+    evidence: Evidence
+    offers: UnsettledOffers
+    pending_gangs: PendingGangs
+    waiting: Waiting
+
+    def snapshot(self) -> Snapshot:
+        """Return the cluster as it is."""
+        return self.source.snapshot()
+
+    def present_gang(self, key: GangKey) -> Gang:
+        """Return the gang as it is now; a gang of one for a pod of no gang."""
+        flight = self.book.get(key)
+        if key.dialect == SINGLE:
+            pods = [] if flight is None else list(flight.pods.values())
+            return single_gang(pods[0]) if pods else Gang(key=key, members=(), min_count=1)
+        return self.gangs.resolve(key, self.snapshot())
+
+
+@dataclass(frozen=True)
+class Telling:
+    """Who is told what, and what does so beside what waits for an answer."""
+
+    background: Background
+    notices: Notices
+    apart: Apart
+    decisions: DecisionTelling
+
+
+def reading_of(term: Term) -> Reading:
+    """Return what is known at the start of a term: nothing but where to look."""
+    source, settings, resolver = term.source, term.settings, term.resolver
+    monotonic = term.clocks.monotonic
+    return Reading(
+        source=source,
+        book=Book(),
+        gangs=KeptGangs(resolver),
+        readiness=Readiness(source, term.leadership, settings.cache.stale_seconds),
+        evidence=Evidence(monotonic, lambda: source.snapshot().nodes),
+        offers=UnsettledOffers(monotonic, term.blind_seconds, lambda: source.stale_for()),
+        pending_gangs=PendingGangs(resolver.member_key, settings.scheduler_names),
+        waiting=Waiting(
+            monotonic,
+            settings.plan.retry_seconds,
+            settings.groups.settle_seconds,
+            settings.plan.longest_retry_seconds,
+            partial(leaves_in_time, plan=settings.plan, seats=settings.seats),
+        ),
+    )
+
+
+def telling_of(term: Term, reading: Reading) -> Telling:
+    """Return what tells owners, autoscalers and whoever asks why."""
+    background = Background()
+    notices = Notices(
+        term.notifier,
+        reading.book,
+        reading.snapshot,
+        term.clocks,
+        background,
+        Enforcement(term.settings.enforce),
+        nominate=term.settings.seats.nominate,
+    )
+    decisions = DecisionTelling(
+        term.conditions,
+        reading.snapshot,
+        reading.gangs.resolve,
+        notices,
+        reading.waiting.repaired,
+        term.clocks,
+        term.leadership,
+        background,
+        term.decided,
+        term.failed,
+    )
+    return Telling(background, notices, Apart(notices, term.clocks.monotonic), decisions)

@@ -1,0 +1,263 @@
+"""The parts of a term that plan, act and open seats, each made of those before it.
+
+What runs back from a later part to an earlier one goes through the coordinator: ``ended`` is told
+of each plan in flight that ends, ``replan`` is asked for another plan in the place of one that
+does not hold any more, ``waiting_turns`` says who waits for a turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from extender.gang.bind_barrier.bindings import Bindings
+from extender.gang.bind_barrier.partial import PartlyBound
+from extender.gang.booking.bookings import Bookings
+from extender.gang.controller.answering import Answering
+from extender.gang.controller.keeper import RecordKeeper
+from extender.gang.controller.planner_thread import PlannerThread
+from extender.gang.controller.planning_rounds import PlanningRounds
+from extender.gang.controller.term import Reading, Telling, Term
+from extender.gang.controller.turns import PlanningTurns
+from extender.gang.controller.verb_patience import VerbPatience
+from extender.gang.core.book import Flight
+from extender.gang.core.flights import Flights
+from extender.gang.core.lifetimes import FlightEnded
+from extender.gang.core.refused_seats import RefusedSeats
+from extender.gang.fairness.admission import Admission
+from extender.gang.fairness.evicted_store import EvictedStore
+from extender.gang.fairness.eviction_history import EvictionHistory
+from extender.gang.fairness.suspensions import Suspensions
+from extender.gang.plan.fair_turns import Turn
+from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import Masks
+from extender.gang.tell.decisions import Outcome, Verb
+
+PLANNING = "planning"
+"""The planning loop's name among the heartbeats."""
+
+
+class Replan(Protocol):
+    """Who is asked for another plan in the place of one that does not hold any more."""
+
+    def __call__(self, flight: Flight, why: str, masks: Masks | None = None) -> None:
+        """``masks``: the nodes that members may use from now on; None: as before."""
+
+
+@dataclass(frozen=True)
+class Acting:
+    """Who may act for which gang, and the plans in flight as transactions."""
+
+    keeper: RecordKeeper
+    admission: Admission
+    flights: Flights
+    eviction_history: EvictionHistory
+
+
+@dataclass(frozen=True)
+class Planning:
+    """From a gang that waits to a plan: who is asked, in which turn, by which thread."""
+
+    thread: PlannerThread
+    turns: PlanningTurns
+    bookings: Bookings
+    answering: Answering
+    rounds: PlanningRounds
+
+
+@dataclass(frozen=True)
+class Seating:
+    """What becomes of open seats: refused by kube-scheduler, or bound."""
+
+    refused_seats: RefusedSeats
+    partly_bound: PartlyBound
+    bindings: Bindings
+
+
+def acting_of(
+    term: Term,
+    reading: Reading,
+    telling: Telling,
+    *,
+    ended: FlightEnded,
+    replan: Replan,
+    waiting_turns: Callable[[], Iterable[Turn]],
+) -> Acting:
+    """Return what acts on plans; nothing is in flight yet."""
+    records = term.records
+    records.told = lambda aside: telling.notices.record_aside(records.namespace, aside)
+    keeper = RecordKeeper(records, term.leadership, telling.background)
+    flights = Flights(term, reading, telling, keeper, ended, replan)
+    return Acting(
+        keeper=keeper,
+        admission=_admission(term, reading, telling, waiting_turns),
+        flights=flights,
+        eviction_history=_eviction_history(term, reading, telling, flights),
+    )
+
+
+def planning_of(term: Term, reading: Reading, telling: Telling, acting: Acting) -> Planning:
+    """Return what answers the question for a plan."""
+    thread = PlannerThread(
+        lambda: Planner(term.settings, term.resolver),
+        term.settings.plan.seconds,
+        term.settings.plan.overrun_seconds,
+        term.clocks.monotonic,
+        term.heartbeats,
+    )
+    turns = _turns(term, reading, telling, acting, thread)
+    bookings = _bookings(term, reading, telling, acting, turns)
+    turns.booked = bookings.holds_against
+    answering = Answering(
+        reading.readiness,
+        reading.book,
+        reading.waiting,
+        acting.admission,
+        turns,
+        reading.snapshot,
+        reading.present_gang,
+        telling.decisions.note,
+        VerbPatience(telling.background, term.clocks.monotonic, term.settings.plan.seconds),
+    )
+    rounds = PlanningRounds(
+        reading.pending_gangs,
+        reading.readiness,
+        term.leadership,
+        reading.book,
+        reading.snapshot,
+        reading.gangs,
+        reading.waiting,
+        acting.admission,
+        turns,
+        thread,
+        answering,
+        bookings,
+        telling.apart,
+        term.clocks.monotonic,
+        partial(term.heartbeats.beat, PLANNING),
+    )
+    return Planning(thread, turns, bookings, answering, rounds)
+
+
+def seating_of(
+    term: Term, reading: Reading, telling: Telling, flights: Flights, replan: Replan
+) -> Seating:
+    """Return what looks after seats from when they are open."""
+    refused_seats = RefusedSeats(
+        reading.book,
+        term.clocks.monotonic,
+        reading.evidence,
+        telling.notices.calls,
+        replan,
+        flights.seat_given,
+    )
+    partly_bound = PartlyBound(
+        roll_back=term.settings.seats.rollback == "delete",
+        evictor=term.evictor,
+        notices=telling.notices,
+        leadership=term.leadership,
+        clocks=term.clocks,
+        background=telling.background,
+        gang_of=reading.present_gang,
+        decide=telling.decisions.decide,
+        give_up=lambda flight, why: flights.end(flight, Outcome.GAVE_UP, why, penal=True),
+        # With the barrier it is known who is bound: we do it.
+        **({} if term.settings.bind.enabled else {"on_the_way": reading.offers.unsettled}),
+    )
+    bindings = Bindings(
+        term.settings.bind,
+        reading.book,
+        term.binder,
+        term.leadership,
+        term.clocks,
+        telling.background,
+        flights.problem,
+        replan,
+        partly_bound,
+        refused_seats,
+    )
+    return Seating(refused_seats, partly_bound, bindings)
+
+
+def _admission(
+    term: Term,
+    reading: Reading,
+    telling: Telling,
+    waiting_turns: Callable[[], Iterable[Turn]],
+) -> Admission:
+    """Return who may have a plan, and whose turn comes first."""
+    suspensions = Suspensions(term.suspended, term.leadership, telling.background, term.clocks.wall)
+    return Admission(
+        term.settings,
+        term.clocks,
+        reading.book,
+        reading.evidence,
+        suspensions,
+        reading.present_gang,
+        waiting_turns,
+        telling.notices.warn,
+    )
+
+
+def _eviction_history(
+    term: Term, reading: Reading, telling: Telling, flights: Flights
+) -> EvictionHistory:
+    """Return who was evicted before, which ``flights`` adds to and is spared by."""
+    protection = term.settings.fairness.protection
+    store = None
+    if term.evicted is not None and protection.enabled:
+        records = term.records
+        store = EvictedStore(
+            term.evicted,
+            records.namespace,
+            records.signer,
+            term.leadership,
+            telling.background.spawn,
+        )
+    history = EvictionHistory(protection, store, term.clocks.wall, reading.gangs.unit_key)
+    flights.units.taken, flights.units.sent = history.taken, history.sent
+    flights.comparison.spared = history.spared
+    return history
+
+
+def _turns(
+    term: Term, reading: Reading, telling: Telling, acting: Acting, thread: PlannerThread
+) -> PlanningTurns:
+    """Return the way from a question to a plan that holds, one gang after the other."""
+    return PlanningTurns(
+        reading.book,
+        reading.source,
+        term.resolver,
+        reading.evidence,
+        reading.waiting,
+        thread,
+        acting.admission,
+        acting.flights,
+        term.clocks,
+        telling.decisions.decisions,
+        telling.decisions.decide,
+        reading.readiness.stale,
+    )
+
+
+def _bookings(
+    term: Term, reading: Reading, telling: Telling, acting: Acting, turns: PlanningTurns
+) -> Bookings:
+    """Return the starts that are kept for gangs which would otherwise never have room."""
+    admission = acting.admission
+    return Bookings(
+        term.settings.fairness,
+        reading.book,
+        term.clocks,
+        acting.flights.shown,
+        lambda key: admission.ours(reading.present_gang(key)),
+        reading.waiting.last,
+        turns.supposing,
+        telling.notices.held_back.wake_all,
+        partial(telling.decisions.note, verb=Verb.LOOP, seconds=0.0),
+        telling.apart.failed,
+        partial(term.heartbeats.beat, PLANNING),
+        lambda namespace: admission.acts_for(namespace, reading.snapshot()),
+    )

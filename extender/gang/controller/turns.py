@@ -1,0 +1,443 @@
+"""One search at a time: the question, the search, the comparison of its answer, the seats.
+
+Searching is serialised by a lock, so two gangs are never planned against the same free room;
+the lock is held for nothing but the search and the comparison of its answer with the newest
+state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from math import inf
+
+import structlog
+from msgspec.structs import replace
+
+from extender.gang.controller.cluster_source import ClusterSource
+from extender.gang.controller.pending_gangs import can_be_planned
+from extender.gang.controller.planner_thread import Overran, PlannerThread
+from extender.gang.controller.waiting import Version, Waiting
+from extender.gang.core.book import Book, Flight
+from extender.gang.core.flights import Flights
+from extender.gang.fairness.admission import Admission
+from extender.gang.fairness.fair_lock import FairLock
+from extender.gang.plan.candidates import Candidates
+from extender.gang.plan.lists import beside_nominations
+from extender.gang.plan.question import Masks
+from extender.gang.plan.single import SINGLE, single_gang
+from extender.gang.plan.validity import gangs_of, unchanged
+from extender.gang.runtime.clocks import Clocks
+from extender.gang.scheduler_view.evidence import Evidence
+from extender.gang.tell.decisions import (
+    Decision,
+    Decisions,
+    Outcome,
+    SearchInput,
+    Verb,
+    of_plan,
+    of_refusal,
+)
+from extender.groups.composite import keys_of
+from extender.groups.resolver import Resolver
+from extender.model.errors import NotReady
+from extender.model.gang import Gang
+from extender.model.objects import GangKey
+from extender.model.plan import Code, Hold, Plan, Refusal
+from extender.model.snapshot import Snapshot
+
+log = structlog.get_logger("gang")
+
+COMPARISONS = 3
+"""How often a gang is searched for anew because the cluster changed meanwhile."""
+MOST_AHEAD = 8
+"""So many gangs that come before one are looked at again before it gets seats ..."""
+AHEAD_SECONDS = 0.2
+"""... and for so long at most: the verb of another gang waits for that."""
+NEVER = (-1, -1, -1)
+"""A version that is never the present one."""
+
+
+class PlanningTurns:
+    """Takes a gang from a question to a plan in flight, or to a refusal. One event loop only.
+
+    ``stale()`` says why nothing can be decided now: asked before and after each search, which
+    may have waited for others.
+    """
+
+    def __init__(
+        self,
+        book: Book,
+        source: ClusterSource,
+        resolver: Resolver,
+        evidence: Evidence,
+        waiting: Waiting,
+        planner_thread: PlannerThread,
+        admission: Admission,
+        flights: Flights,
+        clocks: Clocks,
+        decisions: Decisions,
+        decide: Callable[[Decision], None],
+        stale: Callable[[], str | None],
+    ) -> None:
+        self.lock = FairLock(admission.order)
+        self._admission = admission
+        self._book = book
+        self._source = source
+        self._resolver = resolver
+        self._evidence = evidence
+        self._waiting = waiting
+        self._planner_thread = planner_thread
+        self._flights = flights
+        self._clocks = clocks
+        self._decisions = decisions
+        self._decide = decide
+        self._stale = stale
+        self.booked: Callable[[Gang, Snapshot], Iterable[Hold]] = lambda gang, snapshot: ()
+        """What booked starts of others keep of the room."""
+        self.undoing: Callable[[GangKey], bool] = lambda key: False
+        """Whether members that were bound of a gang are about to be deleted."""
+
+    def version(self) -> Version:
+        """Return what an answer rests on; another one when it may be another answer."""
+        refusals = self._flights.evictions.refusals
+        refusals.unevictable()  # some refusals may just have been forgotten
+        beside = refusals.version + self._admission.stayed.version(self._clocks.monotonic())
+        beside += self._evidence.version()
+        return (self._source.generation, self._book.version, beside)
+
+    async def plan(
+        self,
+        key: GangKey,
+        verb: Verb,
+        offered: Masks | None,
+        single: Gang | None,
+        masks: Masks,
+        before: Flight | None = None,
+        asked: float = inf,
+        candidates: Candidates | None = None,
+        *,
+        ahead: bool = False,
+    ) -> Flight | Refusal:
+        """Search, compare with the newest state, hold the seats. ``lock`` must be held.
+
+        ``asked``: when kube-scheduler asked the question that ``offered`` is of, monotonic.
+        ``before`` is the gang's plan that the new one takes the place of. ``candidates``: where
+        ``single``, a gang of one made for a pod of no gang, may preempt. ``ahead``: those
+        that come before it have been looked at.
+        """
+        first = before is None and single is None and not ahead
+        for attempt in range(COMPARISONS):
+            stale = self._stale()
+            if stale is not None:
+                return self._refuse(
+                    Refusal(gang=key, code=Code.STALE, message=stale), NEVER, verb, 0.0
+                )
+            snapshot = self._flights.shown()
+            version = self.version()
+            gang = self._admission.ours(single or self._resolver.resolve(key, snapshot))
+            waits = self._admission.left_alone(key, snapshot)
+            waits = waits or (self._unseen(gang) if before else self._must_wait(gang, snapshot.now))
+            if waits is not None:
+                return self._refuse(waits, version, verb, 0.0, gang)
+            began = self._clocks.monotonic()
+            struck = self._struck(gang, snapshot, masks)
+            lists, held = self._lists(gang, offered, asked), self._book.holds()
+            free = self._free(candidates)
+            causes = {pod.namespace for pod in before.displaced_by} if before else frozenset()
+            answer = await self._search(gang, snapshot, struck, lists, candidates, causes)
+            seconds = self._clocks.monotonic() - began
+            if isinstance(answer, Plan):
+                answer = self._admission.too_many_evictions(answer, before) or answer
+            if isinstance(answer, Refusal):
+                # The list may be older than the snapshot: not a reason to stay with the answer.
+                version = version if not offered else NEVER
+                return self._refuse(answer, version, verb, seconds, gang)
+            draft = self._flights.draft(answer, before, snapshot, held)
+            draft.candidates = candidates
+            if first and await self._ahead_seated(gang, version):
+                return await self.plan(key, verb, offered, single, masks, asked=asked, ahead=True)
+            first = False
+            why = self._stale() or await self._outdated(draft, gang, snapshot)
+            if before is not None and before.over:
+                why = "its plan ended while another one was searched for"
+                return self._refuse(
+                    Refusal(gang=key, code=Code.CHANGED, message=why), NEVER, verb, seconds
+                )
+            # Once: where something changes all the time the gang has its turn too.
+            if not why and attempt == 0 and draft.victims:
+                longer = self._lists(gang, offered, asked) != lists
+                longer = longer or not self._free(candidates) <= free
+                if longer or self._room_came(draft, snapshot, held):
+                    continue
+            if not why:
+                return self._commit(draft, verb, seconds)
+        refusal = Refusal(
+            gang=key,
+            code=Code.CHANGED,
+            message=f"the cluster changes faster than it is read: {why}",
+        )
+        return self._refuse(refusal, NEVER, verb, seconds)
+
+    async def _ahead_seated(self, gang: Gang, version: Version) -> bool:
+        """Plan gangs as urgent that have waited longer, and more urgent ones, whose refusal is of
+        another state; return whether one of them has a plan now.
+
+        It may have been refused a moment ago, when a part of the room was free. One that does not
+        fit keeps no room free: that is a booked start (docs/fairness.md).
+        """
+        began, found = self._clocks.monotonic(), False
+        turn = self._admission.turn_of(gang)
+        for key in self._waiting.ahead(turn, version, MOST_AHEAD, AHEAD_SECONDS):
+            if self._clocks.monotonic() - began >= AHEAD_SECONDS or self._stale() is not None:
+                break
+            other = self._admission.ours(self._resolver.resolve(key, self._flights.shown()))
+            if self._book.get(key) is None and can_be_planned(other):
+                try:
+                    answer = await self.plan(key, Verb.LOOP, None, None, {}, ahead=True)
+                except NotReady:
+                    raise
+                except Exception:
+                    # A mistake that this gang finds fails no other gang's plan.
+                    log.exception("a gang ahead was not planned", gang=str(key))
+                    continue
+                found = found or isinstance(answer, Flight)
+        return found
+
+    def _lists(self, gang: Gang, offered: Masks | None, asked: float) -> Masks | None:
+        """Return what kube-scheduler offers, with what it may lack for no fault of the nodes."""
+        lists = self._evidence.not_older(offered, asked)
+        return beside_nominations(lists, gang.pending) if lists else lists
+
+    def _struck(self, gang: Gang, snapshot: Snapshot, masks: Masks) -> dict[str, frozenset[str]]:
+        struck = dict(masks)
+        for uid, names in self._evidence.masks(gang, snapshot.nodes).items():
+            struck[uid] = struck.get(uid, frozenset()) | names
+        return struck
+
+    def _must_wait(self, gang: Gang, wall: float) -> Refusal | None:
+        return (
+            self._half_gone(gang)
+            or self._promised(gang)
+            or self._rolled_back(gang)
+            or self._waiting.must_wait(gang, wall)
+            or self._admission.must_wait(gang)
+            or self._unseen(gang)
+        )
+
+    def _half_gone(self, gang: Gang) -> Refusal | None:
+        """Members that must still go would be counted as its own: it would run in part."""
+        keys = {key for pod in gang.members for key in keys_of(gang.key, pod)}
+        names = map(str, keys | {gang.key})
+        if not any(map(self._flights.evictions.owes, names)):
+            return None
+        return Refusal(
+            gang=gang.key,
+            code=Code.SETTLING,
+            message="a part of it went for a more urgent gang and the rest still has to: who takes "
+            "their place is planned for after that",
+        )
+
+    def _promised(self, gang: Gang) -> Refusal | None:
+        """A member whose eviction is planned and not sent yet would be counted as its own too."""
+        counted_on = gang.missing or gang.goes_whole
+        seated = {pod.uid: pod.name for pod in gang.seated} if counted_on else {}
+        for flight in self._book if seated else ():
+            going = [seated[uid] for uid in flight.victims if uid in seated]
+            if going and flight.key != gang.key:
+                message = (
+                    f"{min(going)} is to go for the more urgent {flight.key}: who joins the others "
+                    "is planned for after that"
+                )
+                return Refusal(gang=gang.key, code=Code.SETTLING, message=message)
+        return None
+
+    def _rolled_back(self, gang: Gang) -> Refusal | None:
+        if not self.undoing(gang.key):
+            return None
+        message = "it was bound in part, and who was bound of it is deleted first (seats.rollback)"
+        return Refusal(gang=gang.key, code=Code.SETTLING, message=message)
+
+    def _unseen(self, gang: Gang) -> Refusal | None:
+        pod = self._evidence.unseen(gang)
+        if pod is None or gang.problems or not gang.complete:
+            return None
+        kinds = ", ".join(pod.shape.unmodelled)
+        return Refusal(
+            gang=gang.key,
+            code=Code.UNSEEN,
+            message=f"{pod.name} uses {kinds}, and kube-scheduler has not said lately "
+            "which nodes it accepts for it",
+        )
+
+    def _free(self, candidates: Candidates | None) -> frozenset[str]:
+        """Return nodes that may have room for a pod of no gang though kube-scheduler did not name
+        them: it has come since, or it was our word that kept the pod off."""
+        if candidates is None:
+            return frozenset()
+        return self._evidence.freed_since(candidates.asked) | self._book.nodes()
+
+    async def _search(
+        self,
+        gang: Gang,
+        snapshot: Snapshot,
+        masks: Masks,
+        offered: Masks | None,
+        candidates: Candidates | None,
+        causes: Collection[str],
+    ) -> Plan | Refusal:
+        if candidates is None:
+            return await self.search(gang, snapshot, masks, offered, causes)
+        return await self._search_single(gang, snapshot, masks, candidates, causes)
+
+    async def ask_single(self, single: Gang, candidates: Candidates) -> Plan | Refusal:
+        """Return what would be planned for a pod of no gang. ``lock`` must be held."""
+        free = self._free(candidates)
+        answer = await self._search_single(single, self._flights.shown(), {}, candidates)
+        # As in ``plan``: its victims might be spared by what has come to be free during the search.
+        if isinstance(answer, Plan) and answer.victims and not self._free(candidates) <= free:
+            answer = await self._search_single(single, self._flights.shown(), {}, candidates)
+        return answer
+
+    async def _search_single(
+        self,
+        gang: Gang,
+        snapshot: Snapshot,
+        masks: Masks,
+        candidates: Candidates,
+        causes: Collection[str] = (),
+    ) -> Plan | Refusal:
+        free = self._free(candidates)
+        known = candidates.masks(gang, snapshot, masks, free)
+        answer = await self.search(gang, snapshot, known, None, causes)
+        if isinstance(answer, Refusal) or candidates.allow(answer):
+            return answer
+        masks = candidates.masks(gang, snapshot, masks)
+        return await self.search(gang, snapshot, masks, None, causes)
+
+    async def search(
+        self,
+        gang: Gang,
+        snapshot: Snapshot,
+        masks: Masks,
+        offered: Masks | None,
+        causes: Collection[str] = (),
+    ) -> Plan | Refusal:
+        """Ask the planner, and remember the question. ``lock`` must be held.
+
+        ``causes``: the namespaces that have made it necessary, where that is not the gang's.
+        """
+        snapshot = self._admission.counted_on(gang, snapshot)
+        holds = (*self._book.holds(), *self.booked(gang, snapshot))
+        self._decisions.searched(SearchInput(gang.key, snapshot, holds, masks, dict(offered or {})))
+        began = self._clocks.monotonic()
+        try:
+            await self._take_in(snapshot)
+            began = self._clocks.monotonic()
+            return await self._planner_thread.plan(gang, snapshot, holds, masks, offered)
+        except Overran:
+            return self._admission.overran(gang, self._clocks.monotonic() - began)
+        except Exception:
+            self._waiting.failed(gang.key)  # it would fail again: others have their turn meanwhile
+            raise
+        finally:
+            self._admission.searched(gang, self._clocks.monotonic() - began, causes)
+
+    async def _take_in(self, snapshot: Snapshot) -> None:
+        """Show the planner the cluster: no gang is charged for what others have made of it."""
+        self._admission.took_in(await self._planner_thread.take_in(snapshot))
+
+    async def supposing(
+        self, gang: Gang, snapshot: Snapshot, holds: tuple[Hold, ...]
+    ) -> Plan | Refusal:
+        """Ask the planner about a cluster that is not quite so, in the gang's own turn.
+
+        Raises Overran: that a harder question took too long says nothing of the gang itself.
+        """
+        async with self.lock.turn(lambda: self._admission.turn_of(gang)):
+            await self._take_in(snapshot)
+            began = self._clocks.monotonic()
+            masks = self._struck(gang, snapshot, {})
+            try:
+                return await self._planner_thread.plan(gang, snapshot, holds, masks, None)
+            finally:
+                self._admission.searched(gang, self._clocks.monotonic() - began)
+
+    async def _outdated(self, draft: Flight, gang: Gang, snapshot: Snapshot) -> str:
+        """Return why a plan made on ``snapshot`` does not hold now, "" when it does."""
+        newest = self._flights.shown()
+        plan = draft.plan
+        if not unchanged(plan, gang.key, snapshot, newest):
+            present = self._gang_now(gang, newest)
+            going = (*draft.victims.values(), *draft.waits.values())
+            taken = {*plan.takes_over, gang.key}
+            holds = [hold for hold in self._book.holds() if hold.gang not in taken]
+            try:
+                why = await self._planner_thread.check(present, draft.seats, going, newest, holds)
+            except Overran:
+                why = "it could not be compared with the newest state"
+            if why:
+                return why
+        return self._takes_from_binding(draft) or self._flights.problem(draft)
+
+    def _room_came(self, draft: Flight, snapshot: Snapshot, held: list[Hold]) -> bool:
+        """Whether its victims might be spared by what is free since ``snapshot``, when these seats
+        were held."""
+        taken = {*draft.plan.takes_over, draft.key}
+        return bool(self._flights.room_came(draft, snapshot, held, taken))
+
+    def _gang_now(self, gang: Gang, snapshot: Snapshot) -> Gang:
+        """Return the gang as it is in a newer snapshot."""
+        if gang.key.dialect != SINGLE:
+            return self._resolver.resolve(gang.key, snapshot)
+        uid = gang.members[0].uid
+        return single_gang(snapshot.pending[uid]) if uid in snapshot.pending else gang
+
+    def _takes_from_binding(self, draft: Flight) -> str:
+        """Seats and members of a gang that is being seated are left alone until it sits."""
+        broken = self._broken(draft.plan)
+        for other in self._book:
+            wanted = other.key in draft.plan.takes_over or str(other.key) in broken
+            if wanted and other.binding and other.key != draft.key:
+                return f"the members of {other.key} are just taking their seats"
+        return ""
+
+    def _broken(self, plan: Plan) -> set[str]:
+        return gangs_of(plan.victims, self._source.snapshot(), self._resolver.member_key)
+
+    def _commit(self, draft: Flight, verb: Verb, seconds: float) -> Flight:
+        """Hold the seats; from here on the flight goes on by itself."""
+        plan = draft.plan
+        broken, replaces = self._broken(plan), ""
+        for other in self._book:
+            if other.key == draft.key:
+                replaces = f"takes the place of a plan that was changed: {other.changed_for}"
+                self._admission.replaced(other)
+                self._flights.give_way(other, draft)
+                continue
+            other.yields = other.key in plan.takes_over or str(other.key) in broken
+            if other.key in plan.takes_over:
+                why = f"its seats go to the more urgent {plan.gang}"
+                self._flights.end(other, Outcome.GAVE_UP, why)
+            elif str(other.key) in broken:
+                why = f"its members go for the more urgent {plan.gang}"
+                self._flights.end(other, Outcome.GAVE_UP, why)
+        self._waiting.planned(plan.gang)
+        decision = of_plan(plan, time=self._clocks.wall(), verb=verb, seconds=seconds)
+        if replaces:
+            decision = replace(decision, explanation=(replaces, *decision.explanation))
+        self._decide(decision)
+        self._flights.begin(draft)
+        return draft
+
+    def _refuse(
+        self,
+        refusal: Refusal,
+        version: Version,
+        verb: Verb,
+        seconds: float,
+        gang: Gang | None = None,
+    ) -> Refusal:
+        turn = None if gang is None else self._admission.turn_of(gang)
+        self._waiting.refuse(refusal, version, seconds, self._clocks.wall(), turn)
+        self._decide(of_refusal(refusal, time=self._clocks.wall(), verb=verb, seconds=seconds))
+        return refusal

@@ -1,0 +1,433 @@
+"""The book of plans in flight: who holds which seat, and what room is left for others.
+
+A seat is held from the moment its plan enters the book, before that is rehearsed
+and recorded, until its member is seen bound or the plan ends. Holds are per pod
+uid; rooms are per node. The book has a version that grows with every change, so
+that a plan made against an older book is noticed before it is acted on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from extender.gang.booking.booked_room import BookedRoom, BookingClaim
+from extender.gang.core.victim_units import VictimUnits
+from extender.gang.plan.candidates import Candidates
+from extender.gang.tell.flight_state import FlightState
+from extender.model.objects import GangKey, Pod, Requests
+from extender.model.plan import Hold, LeavingPod, Plan, Seat, Victim
+from extender.model.snapshot import Snapshot
+
+MOST_UNADMITTED = 1024
+"""More are not kept of a plan, the oldest go: how many pods are made is for a tenant to choose."""
+
+
+class Tries(Struct):
+    """What kube-scheduler has made of one member's open seat (refused_seats.py, requeuing.py)."""
+
+    given: int = 0
+    """How often the member was given it."""
+    given_at: float = 0.0
+    """Monotonic time of the first time."""
+    asked_at: float = 0.0
+    """Monotonic time of the last time."""
+    unheard: int = 0
+    """How often the nomination was cleared without a question since the last one."""
+    for_now: bool = False
+    """It was not offered while another plan waited for room on its node."""
+    calls: int = 0
+    """How often the member was called again."""
+    awaited: bool = False
+    """It will be called again in a moment."""
+
+
+class TurnedAway(Struct, frozen=True, kw_only=True):
+    """What we have kept a member off its seat with (refused_seats.py)."""
+
+    at: float
+    """Monotonic time."""
+    alone: bool
+    """The question was about its nominated seat alone: one about a list may follow."""
+
+
+class Flight(Struct, kw_only=True):
+    """A plan in flight. Mutable; owned by the coordinator."""
+
+    plan: Plan
+    id: str = ""
+    """Of the plan; its record is named after it."""
+    pods: dict[str, Pod]
+    """uid -> member as it was when planned; the seats' requests and classes."""
+    seats: dict[str, str]
+    """uid -> node, for seats not yet seen bound."""
+    state: FlightState
+    since: float
+    """Monotonic time at which ``state`` was entered."""
+    victims: dict[str, Victim] = field(default_factory=dict)
+    """uid -> victim not yet seen gone, evictions of this plan only."""
+    waits: dict[str, Victim] = field(default_factory=dict)
+    """uid -> pod that was terminating already, not yet seen gone."""
+    sent: set[str] = field(default_factory=set)
+    """Victims whose eviction the API server has accepted."""
+    progress_at: float = 0.0
+    """Monotonic time at which the API server accepted an eviction last."""
+    deadline: float = 0.0
+    """Monotonic time after which the seats go back."""
+    missed: dict[str, float] = field(default_factory=dict)
+    """Member uid -> since when kube-scheduler does not offer its seat."""
+    turned_away: dict[str, TurnedAway] = field(default_factory=dict)
+    """Member uid -> when we kept it off its seat."""
+    put_off: set[str] = field(default_factory=set)
+    """Members that wait until the others are offered their seats, too."""
+    put_off_until: float = 0.0
+    """Monotonic time until which its start is put off for that, at most; 0: it is not."""
+    put_offs: int = 0
+    """How often it was put off."""
+    tries: dict[str, Tries] = field(default_factory=dict)
+    """Member uid -> what has come of its open seat."""
+    answered: set[str] = field(default_factory=set)
+    """Members that were given their seat and may be on their way to it."""
+    answered_at: float = 0.0
+    """Monotonic time of the last such answer."""
+    presumed: set[str] = field(default_factory=set)
+    """Members that may have been given their seat in a life before."""
+    replans: int = 0
+    """How often a plan before was changed, displacements aside."""
+    unadmitted: dict[str, Pod] = field(default_factory=dict)
+    """uid -> pod of another namespace that took room beside an untaken seat without an offer."""
+    displaced_by: tuple[Pod, ...] = ()
+    """Those of them that it is changed for."""
+    displacements: int = 0
+    """How often a plan before was changed for such pods."""
+    changed_for: str = ""
+    """Why it is changed, in words."""
+    completes: bool = False
+    """Members sit by a plan before, which it took the place of: it completes their start."""
+    started: float = 0.0
+    """Monotonic time at which the plan was made."""
+    recorded: bool = False
+    """Its record is surely written: the plan may act."""
+    resumed: bool = False
+    """It is of a life before, of which a request may still arrive."""
+    held: float = 0.0
+    """Monotonic time since when the seats are held."""
+    told: bool = False
+    """Its members were told that evictions have begun."""
+    crowded_at: float = 0.0
+    """Since when its room is there and others may be on their way to it, monotonic; 0: nobody."""
+    closed_at: float = 0.0
+    """Since when others were kept away from its nodes for that, monotonic; 0: they never were."""
+    closed: bool = False
+    """They are kept away now."""
+    doubted: bool = False
+    """Another pod came to a node with a seat: the plan is to be compared again."""
+    seen: Snapshot | None = None
+    """The cluster that the plan was searched for in, until its first eviction."""
+    seen_holds: tuple[Hold, ...] = ()
+    """Seats that were held for others then."""
+    candidates: Candidates | None = None
+    """Where a pod of no gang may preempt."""
+    spared_at: tuple[object, int] = (None, 0)
+    """The snapshot, and the book's version, that room for it was looked for in last."""
+    nodes: object = None
+    """The cluster's nodes when it was last compared with them; another object when one changed."""
+    stayed: dict[str, Victim] = field(default_factory=dict)
+    """uid -> victim that does not go, or cannot be evicted, where that is why it ends."""
+    unsent: bool = False
+    """It ends before the API server took its evictions."""
+    yields: bool = False
+    """It ends for the sake of a more urgent plan."""
+    path: list[tuple[FlightState, float]] = field(default_factory=list)
+    """The states that it has entered so far, each with its monotonic time: for traces."""
+    acting: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once it is past FlightState.PLANNED, whichever way."""
+
+    def enter(self, state: FlightState, now: float) -> None:
+        """Note that it is in another state; ``now`` is monotonic."""
+        self.state, self.since = state, now
+        self.path.append((state, now))
+        self.acting.set()
+
+    @property
+    def key(self) -> GangKey:
+        """The gang it is for."""
+        return self.plan.gang
+
+    @property
+    def over(self) -> bool:
+        """Whether the plan has ended, whichever way."""
+        return self.state is FlightState.ENDED
+
+    @property
+    def binding(self) -> bool:
+        """Whether members sit already, or may be on their way to their seats.
+
+        Such a gang's seats are not taken over: two gangs would run in part.
+        """
+        return self.sits or bool(self.answered or self.presumed)
+
+    @property
+    def sits(self) -> bool:
+        """Whether a member sits, by this plan or by one that it took the place of."""
+        return self.completes or len(self.seats) < len(self.plan.seats)
+
+    def begun_without(self, uid: str) -> bool:
+        """Whether other members sit already, or may be on their way: the start goes on."""
+        return self.sits or bool((self.answered | self.presumed) - {uid})
+
+    @property
+    def firm(self) -> bool:
+        """Whether its seats keep more urgent pods of no gang away too."""
+        return self.closed or self.binding
+
+
+class Book:
+    """All plans in flight, indexed by gang, member and node."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._flights: dict[GangKey, Flight] = {}
+        self._by_member: dict[str, GangKey] = {}
+        self._by_node: dict[str, dict[str, Hold]] = {}
+        self._units = VictimUnits()
+        self._leaving: dict[str, dict[str, Requests]] = {}
+        """Node -> uid -> requests of pods whose room the seats there count on."""
+        self.touched: Callable[[str], None] = lambda node: None
+        """Called with each node whose seats, or the pods that leave them, have changed."""
+        self.vacated: Callable[[str], None] = lambda node: None
+        """Called with each node of which less is held, or perhaps booked, than before."""
+        self.booked = BookedRoom()
+        """What gangs with a booked start keep of free room; no part of any plan."""
+        self.released: Callable[[Flight, str], None] = lambda flight, why: None
+        """Called with a plan whose seats nobody may take any more, and why: changing, or over."""
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    def __iter__(self) -> Iterator[Flight]:
+        return iter(list(self._flights.values()))
+
+    def get(self, key: GangKey) -> Flight | None:
+        """Return the gang's plan in flight."""
+        return self._flights.get(key)
+
+    def of_member(self, uid: str) -> Flight | None:
+        """Return the plan in which this pod has an untaken seat."""
+        key = self._by_member.get(uid)
+        return self._flights.get(key) if key is not None else None
+
+    def takes_unit(self, name: str) -> bool:
+        """Whether a plan in flight is to evict what goes together under this name."""
+        return self._units.taken(name)
+
+    def open_flight(self, flight: Flight, leaving: Iterable[tuple[str, str, Requests]]) -> None:
+        """Enter a plan; ``leaving`` is (node, uid, requests) of pods about to go."""
+        self.close(flight.key)
+        self._flights[flight.key] = flight
+        self._units.entered(flight)
+        for uid, node in flight.seats.items():
+            self._hold(flight, uid, node)
+        for node, uid, requests in leaving:
+            self._leaving.setdefault(node, {})[uid] = requests
+            self.touched(node)
+        self.version += 1
+
+    def _hold(self, flight: Flight, uid: str, node: str) -> None:
+        self._by_member[uid] = flight.key
+        self._by_node.setdefault(node, {})[uid] = Hold(
+            gang=flight.key,
+            priority=flight.plan.priority,
+            uid=uid,
+            node=node,
+            requests=flight.pods[uid].requests,
+        )
+        self.touched(node)
+
+    def _unhold(self, uid: str, node: str) -> None:
+        self.touched(node)
+        self._by_member.pop(uid, None)
+        held = self._by_node.get(node)
+        if held is not None:
+            held.pop(uid, None)
+            if not held:
+                del self._by_node[node]
+            self.vacated(node)
+
+    def close(self, key: GangKey) -> Flight | None:
+        """Take a plan out of the book; its seats are free for everyone again."""
+        flight = self._flights.pop(key, None)
+        if flight is None:
+            return None
+        self._units.left(key)
+        for uid, node in flight.seats.items():
+            self._unhold(uid, node)
+        self.version += 1
+        return flight
+
+    def seat_taken(self, uid: str) -> None:
+        """Drop the hold of a member that is bound."""
+        flight = self.of_member(uid)
+        if flight is None:
+            return
+        was = flight.binding
+        self._unhold(uid, flight.seats.pop(uid))
+        flight.missed.pop(uid, None)
+        flight.answered.discard(uid)
+        flight.presumed.discard(uid)
+        self.version += 1
+        self._settle_firmness(flight, was=was)
+
+    def seat_back(self, flight: Flight, pod: Pod, node: str) -> None:
+        """A member that sat waits again: its seat is held as it was."""
+        was = flight.binding
+        flight.pods[pod.uid] = pod  # one of a life before was not among those that waited
+        flight.seats[pod.uid] = node
+        self._hold(flight, pod.uid, node)
+        self.version += 1
+        self._settle_firmness(flight, was=was)
+
+    def seat_lost(self, flight: Flight, uid: str) -> None:
+        """A member that the others can do without is gone: the plan is for them alone."""
+        left = tuple(seat for seat in flight.plan.seats if seat.uid != uid)
+        self.seat_taken(uid)
+        flight.plan = replace(flight.plan, seats=left)
+
+    def resized(self, flight: Flight, pod: Pod) -> None:
+        """A member asks for another amount now: its seat takes as much."""
+        flight.pods[pod.uid] = pod
+        self._hold(flight, pod.uid, flight.seats[pod.uid])
+        self.version += 1
+
+    def answered(self, flight: Flight, uid: str, now: float) -> None:
+        """A member was given its seat at ``now`` (monotonic): its gang's seats are firm."""
+        was = flight.binding
+        flight.answered.add(uid)
+        flight.presumed.discard(uid)  # it has asked, so it was not on its way from a life before
+        flight.answered_at = now
+        self._settle_firmness(flight, was=was)
+
+    def keep_away(self, flight: Flight, since: float) -> None:
+        """Keep more urgent pods of no gang off its seats since then (monotonic); 0: no longer."""
+        flight.closed = bool(since)
+        flight.closed_at = since or flight.closed_at
+        self.version += 1  # what others were told of these seats does not stand
+        for node in flight.seats.values():
+            self.touched(node)
+
+    def not_coming(self, flight: Flight, uids: Iterable[str]) -> None:
+        """These members are not on their way to their seats, or not any more."""
+        was = flight.binding
+        gone = set(uids)
+        flight.answered -= gone
+        flight.presumed -= gone
+        self._settle_firmness(flight, was=was)
+
+    def _settle_firmness(self, flight: Flight, *, was: bool) -> None:
+        if flight.binding is not was:
+            self.version += 1  # what others were told of these seats does not stand
+            for node in flight.seats.values():
+                self.touched(node)
+
+    def pod_left(self, node: str, uid: str) -> None:
+        """Forget a leaving pod: its room is really free now."""
+        leaving = self._leaving.get(node)
+        if leaving is not None and leaving.pop(uid, None) is not None:
+            self.version += 1
+            self.touched(node)
+            if not leaving:
+                del self._leaving[node]
+
+    def swap(self, flight: Flight, one: str, other: str) -> None:
+        """Exchange the seats of two members of one plan."""
+        a, b = flight.seats[one], flight.seats[other]
+        self._unhold(one, a)
+        self._unhold(other, b)
+        flight.seats[one], flight.seats[other] = b, a
+        self._hold(flight, one, b)
+        self._hold(flight, other, a)
+        self.version += 1
+
+    def move(self, flight: Flight, uid: str, node: str) -> None:
+        """Move a member's seat to another node."""
+        self._unhold(uid, flight.seats[uid])
+        flight.seats[uid] = node
+        flight.missed.pop(uid, None)
+        flight.tries.pop(uid, None)
+        self._hold(flight, uid, node)
+        self.version += 1
+
+    def holds(self) -> list[Hold]:
+        """Return every untaken seat, by node then uid; firm where its gang is being seated."""
+        firm = {flight.key for flight in self._flights.values() if flight.binding}
+        return [
+            replace(held[uid], firm=True) if held[uid].gang in firm else held[uid]
+            for _, held in sorted(self._by_node.items())
+            for uid in sorted(held)
+        ]
+
+    def doubt(self, node: str, but: Flight | None = None) -> None:
+        """Have the plans with seats on a node compared again, all but one."""
+        for key in {hold.gang for hold in self.holds_on(node)}:
+            flight = self._flights.get(key)
+            if flight is not None and flight is not but:
+                flight.doubted = True
+
+    def unadmitted(self, pod: Pod) -> None:
+        """A pod took room on its node that it was not offered: the plans of other namespaces with
+        seats there are not to blame for what they lack."""
+        for key in {hold.gang for hold in self.holds_on(pod.node)}:
+            flight = self._flights.get(key)
+            if flight is None or key.namespace == pod.namespace:
+                continue
+            flight.unadmitted.pop(pod.uid, None)
+            flight.unadmitted[pod.uid] = pod
+            while len(flight.unadmitted) > MOST_UNADMITTED:
+                del flight.unadmitted[next(iter(flight.unadmitted))]
+
+    def nodes(self) -> set[str]:
+        """Return the nodes on which a seat is held, or room is booked."""
+        return set(self._by_node) | self.booked.nodes()
+
+    def book_room(self, claims: Mapping[str, tuple[BookingClaim, ...]]) -> None:
+        """Take what booked starts keep of these nodes now; of the others it stays as it was."""
+        changed = self.booked.put(claims)
+        if changed:
+            self.version += 1  # what others were told of these nodes does not stand
+        for node in changed:
+            self.touched(node)
+            self.vacated(node)
+
+    def holds_on(self, node: str) -> Iterable[Hold]:
+        """Return the seats held on a node."""
+        return self._by_node.get(node, {}).values()
+
+    def holds_against(self, node: str, priority: int) -> list[Hold]:
+        """Return the seats on a node that keep a pod of this priority away: of gangs as urgent or
+        more, and firm ones. Between a gang's first member and its last nobody comes, else it would
+        start in part; nor while they are kept away (crowding)."""
+        return [
+            hold
+            for hold in self.holds_on(node)
+            if hold.priority >= priority or self._flights[hold.gang].firm
+        ]
+
+    def leaving_on(self, node: str) -> Collection[LeavingPod]:
+        """Return the pods on a node that a plan counts as gone."""
+        return self._leaving.get(node, {}).items()
+
+
+def seats_of(flight: Flight) -> tuple[Seat, ...]:
+    """Return the untaken seats as records, by node then uid."""
+    return tuple(
+        Seat(
+            uid=uid,
+            namespace=flight.pods[uid].namespace,
+            name=flight.pods[uid].name,
+            node=node,
+        )
+        for uid, node in sorted(flight.seats.items(), key=lambda item: (item[1], item[0]))
+    )

@@ -1,0 +1,284 @@
+"""Pods without a seat that others' seats kept waiting, and how kube-scheduler is made to try them.
+
+It tries a pod that an extender refused when a pod or node changes, at the latest after five
+minutes; that a plan is over is no such change, so the pod itself is touched.
+
+A pod that was refused in preempt alone was refused by kube-scheduler's own filters on every node.
+It waits for an event of those plugins, and a changed annotation is none. A nomination that ends is
+one: kube-scheduler takes it for a pod deleted from that node, for all pods of the same priority or
+less (updatePodInSchedulingQueue in pkg/scheduler/eventhandlers.go), and NodeResourcesFit waits for
+that. So such a pod is nominated to a node, and the nomination is cleared at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from math import inf
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from extender.gang.controller.notifier import Notifier
+from extender.gang.incremental.enforcement import Enforcement
+from extender.gang.plan.nominated import victims_leave
+from extender.gang.runtime.background import Background, each
+from extender.gang.runtime.clocks import Clocks
+from extender.model.objects import Pod
+from extender.model.shares import Shares
+from extender.model.snapshot import Snapshot
+
+MAX_UNSEEN = 256
+"""Pods that were asked about before they were seen."""
+MAX_HELD_BACK = 4096
+"""Who is not among them waits until kube-scheduler tries it of itself, five minutes at most: where
+there are more, the namespace with most of them makes room."""
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 5.0
+
+Value = TypeVar("Value")
+
+
+PARKED_SECONDS = 30.0
+"""After how long a pod that was refused in preempt is tried again if nothing else has woken it."""
+TRIED_SECONDS = 300.0
+"""After how long kube-scheduler tries each pod again (podMaxInUnschedulablePodsDuration)."""
+PARKED_PAUSE = 1.0
+"""Seconds between two looks: each such wake makes kube-scheduler try others, too."""
+
+
+class _Held(Struct, frozen=True):
+    pod: Pod
+    unit: str = ""
+    """What it waits to see gone, "" = a seat is in its way."""
+    node: str = ""
+    """A node on which it may preempt, where it was refused in preempt."""
+    victims: frozenset[str] = frozenset()
+    """Uids of pods that it may preempt once their binding shows."""
+    since: float = 0.0
+    """Monotonic time."""
+    allowed: frozenset[str] = frozenset()
+    """Nodes on which it was allowed to preempt: it waits to be seen nominated to one of them."""
+
+
+class _Asked(Struct, frozen=True):
+    uid: str
+    node: str
+    since: float
+
+
+class HeldBack:
+    """Remembers and wakes them. ``snapshot`` gives the newest state, ``gate`` bounds all hints."""
+
+    def __init__(
+        self,
+        notifier: Notifier,
+        snapshot: Callable[[], Snapshot],
+        clocks: Clocks,
+        background: Background,
+        enforcement: Enforcement,
+        gate: asyncio.Semaphore,
+        at_a_time: int,
+    ) -> None:
+        self._notifier = notifier
+        self._snapshot = snapshot
+        self._clocks = clocks
+        self._spawn = background.spawn
+        self._enforcement = enforcement
+        self._gate = gate
+        self._at_a_time = at_a_time
+        self._kept: Shares[str, _Held] = Shares(MAX_HELD_BACK)
+        """By uid, to be woken when a plan ends."""
+        self._for_bindings: set[str] = set()
+        """Those of them that have ``victims``, and some that had."""
+        self._unseen: Shares[str, _Asked] = Shares(MAX_UNSEEN)
+        """By uid, pods that are not known here, or were not when they were asked about."""
+        self._failed: Shares[str, _Held] = Shares(MAX_HELD_BACK)
+        """By uid, those that could not be woken."""
+        self._parked_at = 0.0
+        """When a pod was tried again for having waited, monotonic."""
+        self._again_at = 0.0
+        self._pause = FIRST_PAUSE
+
+    def note(self, pod: Pod, unit: str = "") -> None:
+        """Remember a pod without a seat that a seat kept off a node: of no gang, or beyond the
+        quorum that is being seated; or that waits until its ``unit`` has gone."""
+        _put(self._kept, pod, _Held(pod, unit))
+
+    def park(
+        self, pod: Pod, node: str, victims: AbstractSet[str] = frozenset(), *, soon: bool = False
+    ) -> None:
+        """Remember a pod that was refused in preempt for now, where it might preempt on ``node``;
+        for as long as a seat is in its way, or until one of ``victims`` is seen bound or gone.
+
+        ``soon``: what stood against it may be over already.
+        """
+        if not node:
+            return
+        since = -inf if soon else self._clocks.monotonic()
+        _put(self._kept, pod, _Held(pod, "", node, frozenset(victims), since))
+        if victims:
+            self._for_bindings.add(pod.uid)
+
+    def asked(self, uid: str, namespace: str, nodes: Iterable[str]) -> None:
+        """Remember that kube-scheduler asks whether a pod may preempt on these nodes. To it an
+        error or a lost answer is an attempt without a node, and no event may follow."""
+        node = min(nodes, default="")
+        pod = self._snapshot().pending.get(uid)
+        if pod is not None:
+            self.park(pod, node)
+        elif node:
+            self._unseen.put(uid, _Asked(uid, node, self._clocks.monotonic()), namespace)
+
+    def allowed(self, pod: Pod, nodes: Collection[str]) -> None:
+        """Remember a pod that may preempt on these nodes until it is seen nominated to one: the
+        answer may be lost."""
+        now = self._clocks.monotonic()
+        _put(self._kept, pod, _Held(pod, "", min(nodes), since=now, allowed=frozenset(nodes)))
+
+    def settled(self, pod: Pod) -> None:
+        """Forget a pod that need not be tried again."""
+        self._kept.pop(pod.uid)
+
+    def tried(self, pod: Pod) -> None:
+        """kube-scheduler tries a pod again of itself: it need not be woken for what was before."""
+        self._failed.pop(pod.uid)
+
+    def gone(self, pod: Pod) -> None:
+        """Forget a pod that is bound or gone, and wake those that may preempt it now."""
+        self._kept.pop(pod.uid)
+        self._failed.pop(pod.uid)
+        for uid in list(self._for_bindings):
+            held = self._kept.get(uid)
+            if held is None or not held.victims:
+                self._for_bindings.discard(uid)
+            elif pod.uid in held.victims:
+                self._kept.pop(uid)
+                self._spawn(self._wake([held]))
+
+    def pods(self) -> list[Pod]:
+        """Return those that are to be woken when a plan ends, the oldest first."""
+        return [held.pod for held in self._kept.values()]
+
+    def wake_all(self) -> None:
+        """Wake the pods that a seat has kept waiting."""
+        self._wake_those(lambda held: not held.allowed)
+
+    def units(self) -> set[str]:
+        """Return what some of them wait to see gone."""
+        return {held.unit for held in self._kept.values() if held.unit}
+
+    def unit_ended(self, name: str) -> None:
+        """Wake those who wait until this unit has gone."""
+        self.units_ended({name})
+
+    def units_ended(self, names: AbstractSet[str]) -> None:
+        """Wake those who wait until one of these units has gone, or goes no more."""
+        self._wake_those(lambda held: held.unit in names)
+
+    def _wake_those(self, chosen: Callable[[_Held], bool]) -> None:
+        waiting = [held for held in self._kept.values() if chosen(held)]
+        for held in waiting:
+            self._kept.pop(held.pod.uid)
+        if waiting:
+            self._spawn(self._wake(waiting))
+
+    def wake(self, pods: Sequence[Pod]) -> None:
+        """Wake pods that have no seat."""
+        if pods:
+            self._spawn(self._wake([_Held(pod) for pod in pods]))
+
+    def retry(self, pod: Pod, node: str) -> None:
+        """Have a pod tried again at once that was just refused in preempt, also on ``node``."""
+        self._spawn(self._wake([_Held(pod, node=node)]))
+
+    def round(self) -> None:
+        """Try again to wake some that could not be written, namespaces by turns.
+
+        Not all at once: it may be that none can be, or none of a namespace with thousands.
+        """
+        now = self._clocks.monotonic()
+        self._look_at_parked(now)
+        if not len(self._failed) or now < self._again_at:
+            return
+        self._again_at = now + self._pause
+        self._pause = min(LONGEST_PAUSE, 2 * self._pause)
+        pending = self._snapshot().pending
+        failed = [self._failed.take() for _ in range(self._at_a_time)]
+        again = [held for held in failed if held is not None and held.pod.uid in pending]
+        if again:
+            self._spawn(self._wake(again))
+
+    def _look_at_parked(self, now: float) -> None:
+        """Wake pods that were refused in preempt long ago: what stood against them may have ended
+        in a way that is not seen here."""
+        if now - self._parked_at < PARKED_PAUSE:
+            return
+        self._unseen.forget(lambda asked: now - asked.since > TRIED_SECONDS)
+        pending = self._snapshot().pending if len(self._unseen) else {}
+        for asked in list(self._unseen.values()):
+            if asked.uid in pending:
+                self._unseen.pop(asked.uid)
+                self.park(pending[asked.uid], asked.node)
+        long = now - PARKED_SECONDS
+        if any(held.node and held.since <= long for held in self._kept.values()):
+            self._parked_at = now
+            self._wake_those(lambda held: bool(held.node) and held.since <= long)
+
+    async def _wake(self, waiting: Sequence[_Held]) -> None:
+        moment = self._clocks.wall()
+
+        async def one(group: list[_Held]) -> None:
+            for held in group:
+                async with self._gate:
+                    if not held.node:
+                        woken = await self._notifier.wake(held.pod, "", moment)
+                    else:
+                        woken = await self._notifier.end_nomination(held.pod, held.node)
+                if woken:
+                    self._pause = FIRST_PAUSE
+                    return
+                _put(self._failed, held.pod, held)
+
+        await each(_by_event(self._to_write(waiting)), self._at_a_time, one)
+
+    def _to_write(self, waiting: Sequence[_Held]) -> list[_Held]:
+        """Return those for which something is written now; others are parked again, or forgotten
+        where nothing may be written."""
+        snapshot, now = self._snapshot(), self._clocks.monotonic()
+        found = []
+        for held in waiting:
+            pod = snapshot.pending.get(held.pod.uid)
+            if not held.node:
+                found.append(held)
+            elif pod is None or pod.nominated in held.allowed:
+                continue  # gone or bound, or the answer has come to kube-scheduler
+            elif self._enforcement.acts_for(pod.namespace, snapshot):
+                if pod.nominated:
+                    # It may have been cleared just now, which does not show yet.
+                    _put(self._kept, pod, replace(held, since=now))
+                if not victims_leave(pod, pod.nominated, snapshot):
+                    found.append(replace(held, pod=pod))
+        return found
+
+
+def _by_event(waiting: Sequence[_Held]) -> list[list[_Held]]:
+    """Group those that one event wakes: of pods refused in preempt, the most urgent of a scheduler
+    wakes the others. It is the first of its group."""
+    groups: dict[str, list[_Held]] = {}
+    alone: list[list[_Held]] = []
+    for held in waiting:
+        if held.node:
+            groups.setdefault(held.pod.shape.scheduler, []).append(held)
+        else:
+            alone.append([held])
+    for group in groups.values():
+        group.sort(key=lambda held: -held.pod.priority)
+    return [*alone, *groups.values()]
+
+
+def _put(kept: Shares[str, Value], pod: Pod, value: Value) -> None:
+    if pod.uid in kept or kept.takes(pod.namespace):
+        kept.put(pod.uid, value, pod.namespace)

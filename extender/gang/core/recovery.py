@@ -1,0 +1,202 @@
+"""What a new life does with the plan records of the one before.
+
+A record permits, it does not promise: the plan is compared with the cluster as it is now and
+goes on only if it still holds. One that asks for what no plan of ours could is kept aside
+(extender.gang.core.record_check). What cannot be dropped is a unit of which a part has gone by
+our hand; it is finished in any case. Which victims have gone and which members are bound is
+read from the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+from msgspec.structs import replace
+
+from extender.gang.controller.keeper import RecordKeeper
+from extender.gang.controller.nominations import Nominations
+from extender.gang.core.book import Flight
+from extender.gang.core.flights import Flights
+from extender.gang.core.late_members import late_if_touched, whole_units, with_late_members
+from extender.gang.core.record import Record
+from extender.gang.core.record_check import doubt, priority_of, without_strangers
+from extender.gang.core.recorded_victims import RecordedVictims
+from extender.gang.plan.validity import Resolves, present, whole_again
+from extender.gang.runtime.clocks import Clocks
+from extender.gang.tell.decisions import Decision, Outcome, Verb, of_plan
+from extender.gang.tell.flight_state import FlightState
+from extender.model.plan import Victim
+from extender.model.snapshot import Snapshot
+from extender.model.texts import counted
+
+log = structlog.get_logger("gang")
+
+
+class Recovery:
+    """Takes the records of a life before in."""
+
+    def __init__(
+        self,
+        flights: Flights,
+        keeper: RecordKeeper,
+        snapshot: Callable[[], Snapshot],
+        gangs: Resolves,
+        clocks: Clocks,
+        decide: Callable[[Decision], None],
+        nominations: Nominations,
+    ) -> None:
+        self._flights = flights
+        self._keeper = keeper
+        self._snapshot = snapshot
+        self._gangs = gangs
+        self._clocks = clocks
+        self._decide = decide
+        self._nominations = nominations
+
+    async def run(self) -> int:
+        """Resume what holds, finish what has begun, drop the rest; return how many were taken in.
+
+        Raises ApiError.
+        """
+        loaded, taken_in = await self._keeper.load(), 0
+        for record in loaded.records:  # youngest first: an older plan may rest on what it ended
+            why = doubt(record, self._snapshot(), self._gangs, signed=self._keeper.signed)
+            if why:
+                self._keeper.keep_aside(record, why)
+                continue
+            record = without_strangers(record, self._snapshot(), self._gangs)
+            created = loaded.created.get(record.id, 0.0)
+            victims = RecordedVictims(self._snapshot(), created, self._flights.leaves)
+            record = with_late_members(record, victims, self._gangs)
+            self._keeper.adopt(record)
+            self._take_in(record, victims)
+            taken_in += 1
+        return taken_in
+
+    def _take_in(self, record: Record, victims: RecordedVictims) -> None:
+        plan, flights, snapshot = record.plan, self._flights, victims.snapshot
+        self._finish_begun(record, victims)
+        if record.finishing is not None:
+            self._close(record, victims, "its plan was over already")
+            return
+        if flights.book.get(plan.gang) is not None:
+            self._close(record, victims, "its gang has a younger plan")
+            return
+        waiting = {
+            seat.uid: snapshot.pending[seat.uid]
+            for seat in plan.seats
+            if seat.uid in snapshot.pending and not snapshot.pending[seat.uid].deleting
+        }
+        bound = {pod.uid for pods in snapshot.bound.values() for pod in pods}
+        lost = [s for s in plan.seats if s.uid not in waiting and s.uid not in bound]
+        if lost:
+            self._close(
+                record, victims, f"{counted(len(lost), 'member')} went away while we were away"
+            )
+            return
+        if not waiting:
+            self._close(record, victims, "all members were bound while we were away", Outcome.DONE)
+            return
+        now = self._clocks.monotonic()
+        flight = Flight(
+            plan=plan,
+            id=record.id,
+            pods=waiting,
+            seats={seat.uid: seat.node for seat in plan.seats if seat.uid in waiting},
+            state=FlightState.PLANNED,
+            since=now,
+            victims={v.uid: v for v in plan.victims if present(v, snapshot)},
+            waits={v.uid: v for v in plan.waits_for if present(v, snapshot)},
+            sent={v.uid for v in plan.victims if victims.leaves(v)},
+            started=now,
+            completes=record.completes,
+            recorded=True,
+            resumed=True,
+        )
+        problem = flights.resume(flight)
+        if problem:
+            self._close(
+                record, victims, f"after a restart the plan does not hold any more: {problem}"
+            )
+            return
+        decision = of_plan(plan, time=self._clocks.wall(), verb=Verb.RECOVERY, seconds=0.0)
+        message = (
+            f"goes on after a restart: {counted(len(flight.seats), 'seat')} to fill, "
+            f"{counted(len(flight.victims), 'victim')} left, "
+            f"{counted(len(flight.victims.keys() - flight.sent), 'eviction')} to send"
+        )
+        self._decide(replace(decision, message=message))
+
+    def _finish_begun(self, record: Record, victims: RecordedVictims) -> None:
+        """Go on with units of which a part has gone; the rest of the plan decides nothing here.
+
+        A record is written right before the first eviction, so a unit that is gone in part
+        has gone by our hand but for the rarest chance, and is broken either way. Not when
+        others have come in the place of those who went: then it runs.
+        """
+        snapshot = victims.snapshot
+        owed = None if record.finishing is None else set(record.finishing)
+        for unit in whole_units(record):
+            left = [v for v in unit if present(v, snapshot)]
+            begun = victims.begun(unit)
+            if owed is not None:
+                left = [v for v in left if v.uid in owed]
+            going = [v.uid for v in left if victims.leaves(v)]
+            if begun and len(going) < len(left):
+                if self._whole_again(unit, left, record, snapshot):
+                    continue
+                priority = priority_of(record, snapshot, self._gangs, signed=self._keeper.signed)
+                record = replace(record, plan=replace(record.plan, priority=priority))
+                self._flights.units.finish(record, left, going, len(unit))
+
+    def _watch_unharmed(self, record: Record, victims: RecordedVictims) -> None:
+        """Watch units that nobody has gone of: a request of the life before may still arrive.
+
+        Whether one had left, a record says only once its plan is over.
+        """
+        owed = None if record.finishing is None else set(record.finishing)
+        for unit in whole_units(record):
+            left = [v for v in unit if owed is None or v.uid in owed]
+            if left and not victims.begun(unit):
+                late = late_if_touched(unit, record, victims, self._gangs)
+                self._flights.units.watch(record, left, len(unit), late)
+
+    def _whole_again(
+        self, unit: list[Victim], left: list[Victim], record: Record, snapshot: Snapshot
+    ) -> bool:
+        """Whether members that the record does not know have made the gang whole again."""
+        pod = present(left[0], snapshot)
+        key = None if pod is None else self._gangs.unit_key(pod)
+        if key is None:
+            return False
+        known = {victim.uid for victim in unit}.union(record.others.bound)
+        return whole_again(self._gangs.resolve(key, snapshot), known, len(unit))
+
+    def _close(
+        self,
+        record: Record,
+        victims: RecordedVictims,
+        why: str,
+        outcome: Outcome = Outcome.GAVE_UP,
+    ) -> None:
+        owed = self._flights.evictions.of_plan(record.id)
+        self._watch_unharmed(record, victims)
+        gone = ("that has gone in part is", "that have gone in part are")
+        begun = counted(len(owed), "unit", *gone)
+        self._decide(
+            Decision(
+                time=self._clocks.wall(),
+                gang=str(record.plan.gang),
+                verb=Verb.RECOVERY,
+                outcome=outcome,
+                message=why + (f"; {begun} finished" if owed else ""),
+                victims=record.plan.victims,
+                seats=record.plan.seats,
+            )
+        )
+        for seat in record.plan.seats:
+            if (pod := victims.snapshot.pending.get(seat.uid)) is not None:
+                self._nominations.clear([pod], seat.node)
+        self._flights.evictions.release(record.id)
+        self._keeper.over(record.id, self._flights.evictions.of_plan)

@@ -1,0 +1,123 @@
+"""Brings kube-scheduler to try the members of a plan on their seats, once these are open.
+
+A member is woken by a change of its object. Where kube-scheduler may look at a part of the nodes
+only, it is nominated to its seat right before that: the nominated node is tried alone and first.
+An attempt that was under way meanwhile may clear the nomination when it fails, untried
+(docs/nominations.md), so members are called again, with pauses, until they have been asked about
+with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from extender.gang.controller.nominations import Nominations
+from extender.gang.controller.notifier import Notifier
+from extender.gang.core.book import Flight, Tries
+from extender.gang.plan.lists import samples
+from extender.gang.runtime.background import Background, each
+from extender.gang.runtime.clocks import Clocks
+from extender.gang.tell.flight_state import FlightState
+from extender.model.snapshot import Snapshot
+
+PAUSES = (0.0, 1.0, 3.0, 8.0, 20.0)
+"""Seconds after the seats open at which members without a node are called, at least."""
+FIRST_PAUSE = 0.1
+"""How long an attempt that has just been answered may take to end, in seconds."""
+LONGEST_PAUSE = 2.0
+"""After how long a member that was tried elsewhere is called again, at most."""
+
+
+class Requeuing:
+    """Nominates and wakes. ``snapshot`` gives the newest state, ``gate`` bounds all hints."""
+
+    def __init__(
+        self,
+        notifier: Notifier,
+        nominations: Nominations,
+        snapshot: Callable[[], Snapshot],
+        clocks: Clocks,
+        background: Background,
+        gate: asyncio.Semaphore,
+        at_a_time: int,
+        *,
+        nominate: bool,
+    ) -> None:
+        self._notifier = notifier
+        self._nominations = nominations
+        self._snapshot = snapshot
+        self._clocks = clocks
+        self._spawn = background.spawn
+        self._gate = gate
+        self._at_a_time = at_a_time
+        self._nominate = nominate
+
+    def needs_nominations(self) -> bool:
+        """Whether a seat may be missing in a list although kube-scheduler would accept it."""
+        return self._nominate and samples(len(self._snapshot().nodes))
+
+    async def until_seated(self, flight: Flight) -> None:
+        """Call the members of a plan whose seats have just opened, some times."""
+        for pause in PAUSES:
+            left = flight.since + pause - self._clocks.monotonic()
+            if left > 0:
+                await asyncio.sleep(left)
+            if flight.state is not FlightState.OPEN or not flight.seats:
+                return  # it is over, or another plan is searched for
+            await self._call(flight, list(flight.seats))
+
+    def again(self, flight: Flight, uid: str) -> None:
+        """Call a member once more, in a moment: it was tried, and not on its seat."""
+        tries = flight.tries.setdefault(uid, Tries())
+        if tries.awaited or not self.needs_nominations():
+            return
+        tries.awaited = True
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**tries.calls)
+        tries.calls += 1
+        self._spawn(self._later(flight, uid, tries, pause))
+
+    def now(self, flight: Flight, uids: Sequence[str]) -> None:
+        """Call members at once: what kept them off their seats is over."""
+        if uids:
+            self._spawn(self._call(flight, uids))
+
+    def after(self, flight: Flight, seconds: float, work: Callable[[], None]) -> None:
+        """Do something after a while, if the seats are open then."""
+
+        async def later() -> None:
+            await asyncio.sleep(seconds)
+            if flight.state is FlightState.OPEN:
+                work()
+
+        self._spawn(later())
+
+    async def _later(self, flight: Flight, uid: str, tries: Tries, pause: float) -> None:
+        await asyncio.sleep(pause)
+        tries.awaited = False
+        if flight.state is FlightState.OPEN:
+            await self._call(flight, [uid])
+
+    async def _call(self, flight: Flight, uids: Sequence[str]) -> None:
+        moment = self._clocks.wall()
+        every = self.needs_nominations()
+
+        async def one(uid: str) -> None:
+            node = flight.seats.get(uid)
+            if flight.state is not FlightState.OPEN:
+                return
+            nominated = self._nominated(uid)
+            # To another node by a plan before, it keeps room there from the other members.
+            wrong = self._nominate and nominated
+            if node not in (None, nominated) and (every or wrong):
+                await self._nominations.write_one(flight, uid)
+            async with self._gate:
+                node = flight.seats.get(uid)
+                if node is not None and flight.state is FlightState.OPEN:
+                    await self._notifier.wake(flight.pods[uid], node, moment)
+
+        await each(uids, self._at_a_time, one)
+
+    def _nominated(self, uid: str) -> str:
+        pod = self._snapshot().pending.get(uid)
+        return "" if pod is None else pod.nominated

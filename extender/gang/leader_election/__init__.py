@@ -1,0 +1,1 @@
+"""Which replica acts: the Lease and its label."""

@@ -1,0 +1,192 @@
+"""Which nodes kube-scheduler itself has accepted for members with needs we do not model.
+
+Volumes and claimed devices decide on their own where a pod can go. For such a
+member only nodes count that kube-scheduler has named lately: in filter those it
+accepts now, in preempt those it would accept after evictions there. A node on which
+it has refused a seat does not count for a while, whatever the member needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import takewhile
+from math import inf
+
+from cachetools import FIFOCache, TTLCache
+
+from extender.gang.plan.question import Masks
+from extender.gang.scheduler_view.accepted_nodes import AcceptedNodes
+from extender.model.gang import Gang
+from extender.model.objects import DEFAULT_SCHEDULER, Node, Pod
+
+REFUSED_SECONDS = 300.0
+"""How long a refused seat is remembered: the gang's next plans, and those of gangs like it, leave
+the node alone. Longer than the pauses between plans, so that nobody is evicted there again."""
+MAX_REFUSED = 65536
+MAX_REFUSED_WHILE = 256
+"""Each is asked for its reason whenever a verb is answered. Where there are more, the oldest is
+forgotten: its node counts again, and is refused again."""
+LIST_SECONDS = 1.0
+"""How much older than its question kube-scheduler's list of nodes may be, at most."""
+FREED_SECONDS = 60.0
+"""For how long it is remembered that a node may have room: lists wait for their gang's turn."""
+MAX_SCHEDULERS = 100
+
+
+class Evidence:
+    """Accepted nodes by pod uid, remembered for a minute."""
+
+    def __init__(
+        self, monotonic: Callable[[], float], nodes: Callable[[], Iterable[str]] = tuple
+    ) -> None:
+        """``nodes`` gives the names of all nodes there are."""
+        self.accepted = AcceptedNodes(monotonic)
+        self._refused: TTLCache[tuple[object, str], None] = TTLCache(
+            maxsize=MAX_REFUSED, ttl=REFUSED_SECONDS, timer=monotonic
+        )
+        """Kinds of pods, with the node that was refused them as a seat."""
+        self._refused_while: FIFOCache[tuple[object, str], Callable[[], bool]] = FIFOCache(
+            maxsize=MAX_REFUSED_WHILE
+        )
+        """The same for as long as something holds."""
+        self._refusals = 0
+        self._named = 0
+        """How often a node was named for a pod for which it was not named before."""
+        self._freed: dict[str, float] = {}
+        """Nodes that have come, or a pod has left, lately, and when, the latest last."""
+        self._all_freed = -inf
+        """When any of them may have got room last."""
+        self._nodes = nodes
+        self.now = monotonic
+        self.asked_at = -inf
+        """Monotonic time at which kube-scheduler asked about a pod last."""
+        self.schedulers: frozenset[str] = frozenset()
+        """Those that have asked about a pod."""
+
+    def accepts(self, pod: Pod, nodes: Iterable[str]) -> None:
+        """Note that kube-scheduler named these nodes for the pod."""
+        self.asked_at = self.now()
+        if pod.shape.scheduler not in self.schedulers and len(self.schedulers) < MAX_SCHEDULERS:
+            self.schedulers |= {pod.shape.scheduler}
+        if pod.shape.unmodelled and self.accepted.add(pod, nodes):
+            self._named += 1
+
+    def observe(self, old: Pod | None, new: Pod | None) -> None:
+        """Note which node a pod has left, is nominated to no more, or takes another part of: a list
+        that the node is not in may be older."""
+        if old is None:
+            return
+        left = old.node or old.nominated
+        same = new is not None and (left, old.requests) == (new.node or new.nominated, new.requests)
+        if left and not same:
+            self.freed((left,))
+
+    def observe_node(self, old: Node | None, new: Node | None) -> None:
+        """Note which node has come, or takes other pods than before."""
+        if new is not None and (old is None or _offers(old) != _offers(new)):
+            self.freed((new.name,))
+
+    def freed(self, nodes: Iterable[str] | None) -> None:
+        """Note nodes that may have room since now, None = any."""
+        now = self.now()
+        if nodes is None:
+            self._all_freed = now
+            return
+        for node in nodes:
+            self._freed.pop(node, None)
+            self._freed[node] = now
+        while self._freed and now - self._freed[first := next(iter(self._freed))] > FREED_SECONDS:
+            del self._freed[first]
+
+    def not_older(self, lists: Masks | None, asked: float) -> Masks | None:
+        """Return lists by member uid, with the nodes they may lack for being older than a room.
+
+        ``asked``: when the question came that they are of, monotonic.
+
+        Without them somebody was evicted beside room that had come milliseconds before.
+        """
+        if not lists:
+            return lists
+        freed = self.freed_since(asked)
+        return {uid: names | freed for uid, names in lists.items()}
+
+    def freed_since(self, asked: float) -> frozenset[str]:
+        """Return the nodes that may have room since kube-scheduler began to make up the question
+        that came at ``asked``, monotonic."""
+        since = asked - LIST_SECONDS
+        if self._all_freed > since:
+            return frozenset(self._nodes())
+        latest = takewhile(lambda each: each[1] > since, reversed(self._freed.items()))
+        return frozenset(name for name, _ in latest)
+
+    def unseen(self, gang: Gang) -> Pod | None:
+        """Return a member for whose kind no node was ever named, None when all is known."""
+        seen = {_kind(pod) for pod in gang.pending if pod.uid in self.accepted}
+        for pod in gang.pending:
+            if pod.shape.unmodelled and _kind(pod) not in seen:
+                return pod
+        return None
+
+    def refuses(self, pod: Pod, node: str, holds: Callable[[], bool] | None = None) -> None:
+        """Note that kube-scheduler refuses pods like this one on a node that has room; for a
+        while, or for as long as ``holds()``."""
+        if holds is None:
+            self._refused[_kind(pod), node] = None
+        else:
+            self._refused_while[_kind(pod), node] = holds
+        self._refusals += 1
+
+    def version(self) -> int:
+        """Return a number that grows with each refused seat, with each that is forgotten, with each
+        scheduler that asks for the first time (what waited for it is another gang then), and with
+        each node that is named for a pod with needs we do not model."""
+        others = len(self.schedulers - {DEFAULT_SCHEDULER}) + self._named
+        if not self._refusals:
+            return others
+        self._refused.expire()
+        self._forget()
+        return others + 2 * self._refusals - len(self._refused) - len(self._refused_while)
+
+    def _forget(self) -> None:
+        """Forget the refusals whose reason is gone."""
+        over = [key for key, holds in self._refused_while.items() if not holds()]
+        for key in over:
+            del self._refused_while[key]
+
+    def masks(self, gang: Gang, nodes: Iterable[str]) -> dict[str, frozenset[str]]:
+        """Return, per member uid, the nodes that do not count for its kind."""
+        masks = self._unnamed(gang, nodes)
+        refused: dict[object, set[str]] = {}
+        self._forget()
+        for kind, node in (*self._refused, *self._refused_while):
+            refused.setdefault(kind, set()).add(node)
+        for pod in gang.pending if refused else ():
+            if (kind := _kind(pod)) in refused:
+                masks[pod.uid] = masks.get(pod.uid, frozenset()) | refused[kind]
+        return masks
+
+    def _unnamed(self, gang: Gang, nodes: Iterable[str]) -> dict[str, frozenset[str]]:
+        """Return, per member uid, the nodes that nobody has named for its kind."""
+        by_kind: dict[object, frozenset[str]] = {}
+        for pod in gang.pending:
+            known = self.accepted.get(pod.uid)
+            if known is not None and pod.shape.unmodelled:
+                by_kind[_kind(pod)] = by_kind.get(_kind(pod), frozenset()) | known
+        if not by_kind:
+            return {}
+        everything = frozenset(nodes)
+        return {
+            pod.uid: everything - by_kind[_kind(pod)]
+            for pod in gang.pending
+            if _kind(pod) in by_kind
+        }
+
+
+def _offers(node: Node) -> tuple[object, ...]:
+    return node.uid, node.unschedulable, node.allocatable, node.taints, node.labels
+
+
+def _kind(pod: Pod) -> object:
+    """What pods have to share for one's luck with a node to tell of another's. Claims are of a
+    namespace: what nobody may use of one's says nothing of another's."""
+    return (pod.requests, pod.shape, pod.namespace if pod.shape.unmodelled else "")

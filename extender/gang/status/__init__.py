@@ -1,0 +1,1 @@
+"""What is written on objects for people: conditions, events, notices."""

@@ -1,0 +1,232 @@
+"""What pods, their owners and kube-scheduler are told in the course of a plan.
+
+Events; nominations and wake-ups have files of their own. The seats do not rest on any of it
+(they are held in the filter verb), so a failure is passed over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+
+import structlog
+from cachetools import LRUCache
+
+from extender.gang.controller.nominations import Nominations
+from extender.gang.controller.notifier import EventType, Notifier
+from extender.gang.controller.records import RejectedRecord
+from extender.gang.core.book import Book, Flight
+from extender.gang.core.held_back import HeldBack
+from extender.gang.core.requeuing import Requeuing
+from extender.gang.core.unit import EvictionUnit
+from extender.gang.incremental.enforcement import Enforcement
+from extender.gang.runtime.background import Background
+from extender.gang.runtime.clocks import Clocks
+from extender.gang.status.gang_objects import objects_of
+from extender.gang.status.missing_members import MissingMembers
+from extender.gang.status.owner_warnings import OwnerWarnings, words_of
+from extender.gang.tell.decisions import Decision
+from extender.model.objects import GangKey, Pod
+from extender.model.plan import Victim
+from extender.model.snapshot import Snapshot
+from extender.model.texts import counted
+
+log = structlog.get_logger("gang")
+
+MAX_TOLD = 64
+"""Members that get an event of their own; the rest of a big gang can read theirs."""
+MAX_WARNED = 4
+"""Members of a refused gang that get an event each time the words change: they all wait for the
+same. The others are told once of each reason, so that the description of any pod has it."""
+MAX_UNITS = 4096
+RECORD_ASIDE = "PlanRecordKeptAside"
+MAP = "ConfigMap"
+CONCURRENCY = 32
+"""Hints under way at a time: those of a gang of thousands must not crowd evictions out."""
+
+
+class Notices:
+    """Tells what flights do. ``snapshot`` gives the newest state."""
+
+    def __init__(
+        self,
+        notifier: Notifier,
+        book: Book,
+        snapshot: Callable[[], Snapshot],
+        clocks: Clocks,
+        background: Background,
+        enforcement: Enforcement,
+        *,
+        nominate: bool = True,
+    ) -> None:
+        self._notifier = notifier
+        self._snapshot = snapshot
+        self._clocks = clocks
+        self.warnings = OwnerWarnings(clocks.monotonic)
+        self._missing = MissingMembers(clocks.monotonic, snapshot)
+        self._spawn = background.spawn
+        self._units_told: LRUCache[tuple[str, str], bool] = LRUCache(MAX_UNITS)
+        """Plan and unit of which the gang's objects know."""
+        self._gate = asyncio.Semaphore(CONCURRENCY)
+        self.nominations = Nominations(
+            notifier, book, snapshot, background, self._gate, CONCURRENCY
+        )
+        self.held_back = HeldBack(
+            notifier, snapshot, clocks, background, enforcement, self._gate, CONCURRENCY
+        )
+        self.calls = Requeuing(
+            notifier,
+            self.nominations,
+            snapshot,
+            clocks,
+            background,
+            self._gate,
+            CONCURRENCY,
+            nominate=nominate,
+        )
+
+    # -- events ---------------------------------------------------------------------------
+
+    def evicted(
+        self, unit: EvictionUnit, victim: Victim, flight: Flight | None, *, first: bool
+    ) -> None:
+        """Tell a victim why it goes, and with a plan's first victim its members."""
+        why = f": {victim.reason}" if victim.reason else ""
+        note = f"{unit.message}; this pod (priority {victim.priority}){why}"
+        self._event(victim, "Preempted", note)
+        if unit.whole and (unit.plan_id, unit.name) not in self._units_told:
+            self._units_told[unit.plan_id, unit.name] = True
+            self._tell_objects(
+                GangKey.read(unit.name), "Preempted", f"{unit.message}; it goes whole"
+            )
+        if first and flight is not None:
+            self._tell_members(flight)
+
+    def broken(self, unit: EvictionUnit, victim: Victim, why: str, flight: Flight | None) -> None:
+        """Warn both gangs that a unit has gone in part and the rest cannot be evicted."""
+        left = len(unit.victims)
+        note = (
+            f"{unit.name} was to go as a whole for {unit.preemptor}, and {left} of its pods "
+            f"{'is' if left == 1 else 'are'} still there: the eviction of "
+            f"{victim.namespace}/{victim.name} is refused: {why}"
+        )
+        log.error(
+            "a gang is evicted in part",
+            gang=unit.name,
+            preemptor=str(unit.preemptor),
+            left=left,
+            pod=f"{victim.namespace}/{victim.name}",
+            why=why,
+        )
+        for left_over in list(unit.victims.values())[:MAX_TOLD]:
+            self._event(left_over, "GangBroken", note, EventType.WARNING)
+        members = [] if flight is None else list(flight.pods.values())
+        for pod in members[:MAX_TOLD]:
+            self._event(pod, "PreemptionIncomplete", note, EventType.WARNING)
+        self._tell_objects(GangKey.read(unit.name), "GangBroken", note, EventType.WARNING)
+        self._tell_objects(unit.preemptor, "PreemptionIncomplete", note, EventType.WARNING)
+
+    def warn(self, pods: Iterable[Pod], reason: str, note: str) -> None:
+        """Warn the owners of some pods, whatever they were told a moment ago."""
+        for pod in islice(pods, MAX_TOLD):
+            self.warnings.told[reason] += 1
+            self._spawn(self._write(pod.uid, pod.namespace, pod.name, reason, note))
+
+    def warned(self, pod: Pod, reason: str, note: str) -> None:
+        """Warn a pod's owner, who may have been warned a moment ago."""
+        self._event(pod, reason, note, EventType.WARNING)
+
+    def refused(self, decision: Decision) -> None:
+        """Warn a gang's owner of a refusal that is theirs to mend, or to know of."""
+        if not self._missing.refused(decision):
+            self._tell_refusal(decision)
+
+    def repaired(self, key: GangKey, waiting: Sequence[Pod]) -> None:
+        """Have the pods of a gang tried again whose definition kept them from every node."""
+        self._missing.repaired(str(key))
+        self.held_back.wake(waiting)
+
+    def round(self) -> None:
+        """Tell what has lasted for long enough to be told, and wake who could not be woken."""
+        self.held_back.round()
+        for decision in self._missing.due():
+            self._tell_refusal(decision)
+
+    def _tell_refusal(self, decision: Decision) -> None:
+        words = words_of(decision)
+        if words is None:
+            return
+        reason, note = words
+        key = GangKey.read(decision.gang)
+        members = self._snapshot().members.get(key, ())
+        self._tell_objects(key, reason, note, EventType.WARNING)
+        waiting = (pod for pod in members if not pod.node and not pod.deleting)
+        for place, pod in enumerate(islice(waiting, MAX_TOLD)):
+            if place < MAX_WARNED or not self.warnings.said(pod.uid, reason):
+                self._event(pod, reason, note, EventType.WARNING)
+
+    def record_aside(self, namespace: str, aside: RejectedRecord) -> None:
+        """Warn of a plan record that is not taken for one."""
+        note = (
+            f"This ConfigMap looks like a record of a plan in flight, but {aside.why}. Nothing is "
+            "done with it, and it is not deleted; if no plan of an earlier version was in flight, "
+            "find out who wrote it"
+        )
+        uid = aside.uid or aside.name
+        if self.warnings.due(uid, namespace, RECORD_ASIDE):
+            self._spawn(self._write(uid, namespace, aside.name, RECORD_ASIDE, note, about=MAP))
+
+    def _event(
+        self, pod: Victim | Pod, reason: str, note: str, kind: EventType = EventType.NORMAL
+    ) -> None:
+        if kind is EventType.NORMAL or self.warnings.due(pod.uid, pod.namespace, reason, note):
+            self._spawn(self._write(pod.uid, pod.namespace, pod.name, reason, note, kind))
+
+    async def _write(
+        self,
+        uid: str,
+        namespace: str,
+        name: str,
+        reason: str,
+        note: str,
+        kind: EventType = EventType.WARNING,
+        about: str = "Pod",
+        api_version: str = "v1",
+    ) -> None:
+        async with self._gate:
+            await self._notifier.event(uid, namespace, name, reason, note, kind, about, api_version)
+
+    def _tell_members(self, flight: Flight) -> None:
+        victims = flight.plan.victims
+        own = [victim for victim in victims if victim.namespace == flight.key.namespace]
+        others = sorted(v.priority for v in victims if v.namespace != flight.key.namespace)
+        parts = [f"{v.namespace}/{v.name} (priority {v.priority})" for v in own[:8]]
+        if others:  # whoever reads events here may not list pods there
+            span = f"{others[0]} to {others[-1]}" if others[0] < others[-1] else f"{others[0]}"
+            parts.append(f"{len(others)} of other namespaces (priority {span})")
+        names = ", ".join(parts)
+        more = f" and {len(own) - 8} more" if len(own) > 8 else ""
+        note = (
+            f"evicting {counted(len(victims), 'pod')} for {flight.key} "
+            f"(priority {flight.plan.priority}), {flight.plan.proof}, "
+            f"within {flight.plan.longest_grace} s of grace: {names}{more}"
+        )
+        for pod in list(flight.pods.values())[:MAX_TOLD]:
+            self._event(pod, "GangPreempting", note)
+        self._tell_objects(flight.key, "GangPreempting", note)
+
+    def _tell_objects(
+        self, key: GangKey, reason: str, note: str, kind: EventType = EventType.NORMAL
+    ) -> None:
+        """Tell a gang's PodGroup, JobSets and Jobs what its pods are told."""
+        snapshot = self._snapshot()
+        for one in objects_of(key, snapshot.members.get(key, ()), snapshot):
+            if kind is EventType.WARNING and not self.warnings.due(
+                one.uid, one.namespace, reason, note
+            ):
+                continue
+            write = self._write(
+                one.uid, one.namespace, one.name, reason, note, kind, one.kind, one.api_version
+            )
+            self._spawn(write)
