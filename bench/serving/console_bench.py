@@ -39,7 +39,7 @@ from bench.inputs.drift import drift
 from bench.inputs.mix import MixSettings, mix
 from bench.report import machine, percentile, table
 from bench.serving.verbs_bench import Caller, NoDebug, PassThrough, question
-from extender.console.capture import Capture, ConsoleSource, FlightSeen
+from extender.console.capture import Capture, ConsoleSource, PreemptionSeen
 from extender.console.console import Console
 from extender.console.picture import PictureMaker
 from extender.gang.plan.planner import Planner
@@ -83,7 +83,7 @@ class Cluster:
         self.snapshot: Snapshot = replace(snapshot, nodes=zoned)
         self.pods = len(state.pods)
         self._coming: Iterator[Snapshot] = cycle((self.snapshot,))
-        self.flights: tuple[FlightSeen, ...] = ()
+        self.preemptions: tuple[PreemptionSeen, ...] = ()
         self.decisions: tuple[Decision, ...] = ()
         self._days = Days(snapshot.now - MOST_DAYS * SECONDS)
         waiting = self.resolver.resolve(state.key, self.snapshot)
@@ -95,8 +95,8 @@ class Cluster:
             for day in range(MOST_DAYS):
                 self._days.add(replace(self.decisions[0], time=self.snapshot.now - day * SECONDS))
             members = {pod.uid: pod for pod in waiting.members}
-            self.flights = (
-                FlightSeen(
+            self.preemptions = (
+                PreemptionSeen(
                     plan=plan,
                     id="p",
                     state="waiting",
@@ -130,7 +130,7 @@ class Cluster:
             # Each page tells the minute: it is another one every time.
             time=self.snapshot.now + 60 * self.snapshot.generation,
             snapshot=self.snapshot,
-            flights=self.flights,
+            preemptions=self.preemptions,
             decisions=self.decisions,
             days=tuple(self._days.until(self.snapshot.now)),
             counted_since=self._days.since,

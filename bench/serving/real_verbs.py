@@ -18,8 +18,8 @@ import time
 from bench.serving.verbs_bench import node_names
 from extender.cache.cache import Cache
 from extender.gang.controller.wiring import coordinate
-from extender.gang.core.book import Flight
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.core.reservations import Preemption
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
 from extender.model.objects import GangKey, Node, Pod
@@ -88,8 +88,8 @@ def _verbs(seats: int, others: int = 0) -> ExtenderVerbs:
     coordinator = coordinate(client, cache, settings, resolver, "kube-system")
     coordinator.readiness.recovered = True
     if seats:
-        coordinator.book.open_flight(_flight(offered[:seats]), ())
-    spare = Spare(coordinator.book, cache, (lambda: 0.0) if others else time.monotonic)
+        coordinator.reservations.open_preemption(_preemption(offered[:seats]), ())
+    spare = Spare(coordinator.reservations, cache, (lambda: 0.0) if others else time.monotonic)
     for i in range(others):
         other = Pod(uid=f"o{i}", namespace="shop", name=f"o{i}", requests=(("cpu", 10),))
         for name in offered[:seats]:
@@ -97,7 +97,7 @@ def _verbs(seats: int, others: int = 0) -> ExtenderVerbs:
     return ExtenderVerbs(cache, coordinator, spare, settings)
 
 
-def _flight(nodes: list[str]) -> Flight:
+def _preemption(nodes: list[str]) -> Preemption:
     key = GangKey("pod-group", "default", "urgent")
     pods = {
         f"m{i}": Pod(uid=f"m{i}", namespace="default", name=f"m{i}", requests=MEMBER)
@@ -108,10 +108,10 @@ def _flight(nodes: list[str]) -> Flight:
         for uid, node in zip(pods, nodes, strict=True)
     )
     plan = Plan(gang=key, priority=1000, seats=seats, victims=())
-    return Flight(
+    return Preemption(
         plan=plan,
         pods=pods,
         seats={seat.uid: seat.node for seat in seats},
-        state=FlightState.WAITING,
+        state=PreemptionState.WAITING,
         since=0.0,
     )

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from extender.cache.cache import Cache
 from extender.cli import documents
 from extender.cli.replica import Replica
-from extender.console.capture import Capture, ConsoleSource, FlightSeen, UnitSeen
-from extender.gang.core.book import Flight
+from extender.console.capture import Capture, ConsoleSource, PreemptionSeen, UnitSeen
+from extender.gang.core.reservations import Preemption
 from extender.gang.tell.days import Days
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.plan import Hold
@@ -49,9 +49,9 @@ class _EnforcingView:
         return (
             id(coordinator),
             self._cache.generation,
-            coordinator.book.version,
+            coordinator.reservations.version,
             coordinator.decisions.number,
-            tuple(flight.state for flight in coordinator.book),
+            tuple(preemption.state for preemption in coordinator.reservations),
             tuple(self._replica.not_ready()),
         )
 
@@ -61,10 +61,10 @@ class _EnforcingView:
         return Capture(
             time=wall,
             snapshot=self._cache.snapshot(),
-            flights=tuple(
-                _seen(flight, now, wall)
-                for flight in coordinator.book
-                if flight.state is not FlightState.ENDED
+            preemptions=tuple(
+                _seen(preemption, now, wall)
+                for preemption in coordinator.reservations
+                if preemption.state is not PreemptionState.ENDED
             ),
             units=tuple(
                 UnitSeen(
@@ -74,7 +74,7 @@ class _EnforcingView:
                     left=len(unit.victims),
                     error=unit.error,
                 )
-                for unit in coordinator.flights.evictions.unfinished()
+                for unit in coordinator.preemptions.evictions.unfinished()
             ),
             decisions=tuple(coordinator.decisions),
             days=tuple(self._days.until(wall)),
@@ -91,26 +91,26 @@ class _EnforcingView:
 
     def question(self) -> tuple[Snapshot, tuple[Hold, ...]]:
         context = self._replica.verbs.context
-        return context.shown(), tuple(context.book.holds())
+        return context.shown(), tuple(context.reservations.holds())
 
     def masks(self, gang: Gang, snapshot: Snapshot) -> Mapping[str, frozenset[str]]:
         return self._replica.verbs.context.evidence.masks(gang, snapshot.nodes)
 
 
-def _seen(flight: Flight, now: float, wall: float) -> FlightSeen:
-    return FlightSeen(
-        plan=flight.plan,
-        id=flight.id,
-        state=flight.state.value,
-        binding=flight.binding,
-        since=wall - (now - flight.since),
-        deadline=wall + (flight.deadline - now) if flight.deadline else 0.0,
-        members=dict(flight.pods),
-        seats=dict(flight.seats),
-        victims=tuple(flight.victims.values()),
-        waits=tuple(flight.waits.values()),
-        sent=frozenset(flight.sent),
-        replans=flight.replans,
+def _seen(preemption: Preemption, now: float, wall: float) -> PreemptionSeen:
+    return PreemptionSeen(
+        plan=preemption.plan,
+        id=preemption.id,
+        state=preemption.state.value,
+        binding=preemption.binding,
+        since=wall - (now - preemption.since),
+        deadline=wall + (preemption.deadline - now) if preemption.deadline else 0.0,
+        members=dict(preemption.pods),
+        seats=dict(preemption.seats),
+        victims=tuple(preemption.victims.values()),
+        waits=tuple(preemption.waits.values()),
+        sent=frozenset(preemption.sent),
+        replans=preemption.replans,
     )
 
 

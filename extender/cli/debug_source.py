@@ -10,7 +10,7 @@ from msgspec.structs import asdict, replace
 from extender.cli.debug_pods import pods_named
 from extender.gang.controller.cluster_source import ClusterSource
 from extender.gang.controller.coordinator import Coordinator
-from extender.gang.core.book import seats_of
+from extender.gang.core.reservations import seats_of
 from extender.gang.plan.assemble import dump
 from extender.gang.tell.standing import described
 from extender.model.settings import Settings
@@ -44,21 +44,21 @@ class DebugView:
         now = time.monotonic()
         return [
             {
-                "gang": str(flight.key),
-                "priority": flight.plan.priority,
-                "plan": flight.id,
-                "state": flight.state.value,
-                "recorded": flight.recorded,
-                "binding": flight.binding,
-                "stateSeconds": round(now - flight.since, 3),
-                "secondsLeft": round(flight.deadline - now, 3) if flight.deadline else None,
-                "seats": seats_of(flight),
-                "victimsLeft": tuple(flight.victims.values()),
-                "waitsFor": tuple(flight.waits.values()),
-                "evictionsSent": len(flight.sent),
-                "replans": flight.replans,
+                "gang": str(preemption.key),
+                "priority": preemption.plan.priority,
+                "plan": preemption.id,
+                "state": preemption.state.value,
+                "recorded": preemption.recorded,
+                "binding": preemption.binding,
+                "stateSeconds": round(now - preemption.since, 3),
+                "secondsLeft": round(preemption.deadline - now, 3) if preemption.deadline else None,
+                "seats": seats_of(preemption),
+                "victimsLeft": tuple(preemption.victims.values()),
+                "waitsFor": tuple(preemption.waits.values()),
+                "evictionsSent": len(preemption.sent),
+                "replans": preemption.replans,
             }
-            for flight in self._coordinator.book
+            for preemption in self._coordinator.reservations
         ]
 
     def evictions(self) -> Sequence[object]:
@@ -74,7 +74,7 @@ class DebugView:
                 "left": {uid: unit.fates[uid].value for uid in unit.victims},
                 "error": unit.error,
             }
-            for unit in self._coordinator.flights.evictions.unfinished()
+            for unit in self._coordinator.preemptions.evictions.unfinished()
         ]
 
     def binds(self) -> Sequence[object]:
@@ -114,7 +114,7 @@ class DebugView:
         names = tuple(sorted(self._coordinator.admission.schedulers()))
         settings = replace(self._settings, scheduler_names=names)
         if generation is None:
-            holds = self._coordinator.book.holds()
+            holds = self._coordinator.reservations.holds()
             document = dump(self._source.snapshot(), holds, settings)
         else:
             asked = self._coordinator.decisions.question(generation)

@@ -73,7 +73,7 @@ class Replica:
     def _begin(self) -> None:
         """Put a coordinator in place that knows nothing but the cluster."""
         self.coordinator = self._make(self.leadership, self.heartbeats)
-        spare = Spare(self.coordinator.book, self._cache, time.monotonic)
+        spare = Spare(self.coordinator.reservations, self._cache, time.monotonic)
         self.verbs = ExtenderVerbs(self._cache, self.coordinator, spare, self._settings)
         for pod in self._cache.store.pods.by_uid.values():
             self.coordinator.observe(None, pod)
@@ -243,7 +243,9 @@ class Replica:
         self.heartbeats.rest(RECOVERY)
         _settle_memory()
         nodes = len(self._cache.snapshot().nodes)
-        log.info("ready", nodes=nodes, plans=len(coordinator.book), epoch=self.leadership.epoch)
+        log.info(
+            "ready", nodes=nodes, plans=len(coordinator.reservations), epoch=self.leadership.epoch
+        )
         await coordinator.run(stop)
 
 

@@ -54,8 +54,8 @@ from extender.gang.leader_election.leader_label import LeaderLabel
 from extender.gang.leader_election.leadership import Leadership
 from extender.gang.tell.days import Days
 from extender.gang.tell.decisions import Decision
-from extender.gang.tell.flight_state import FlightState
 from extender.gang.tell.lately import Lately
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.markers import waits_for_jobs
 from extender.groups.resolver import Resolver
 from extender.kube.api_errors import ApiError
@@ -258,9 +258,11 @@ def _label(client: KubeClient, settings: LeadershipSettings) -> LeaderLabel | No
 
 def _expose(metrics: Metrics, client: KubeClient, cache: Cache, replica: Replica) -> None:
     def states() -> dict[str, float]:
-        counts = {state.value: 0.0 for state in FlightState if state is not FlightState.ENDED}
-        for flight in replica.coordinator.book:
-            counts[flight.state.value] += 1
+        counts = {
+            state.value: 0.0 for state in PreemptionState if state is not PreemptionState.ENDED
+        }
+        for preemption in replica.coordinator.reservations:
+            counts[preemption.state.value] += 1
         return counts
 
     metrics.source(
@@ -273,13 +275,13 @@ def _expose(metrics: Metrics, client: KubeClient, cache: Cache, replica: Replica
     metrics.source(
         "broken_gangs",
         "Victim gangs that have gone in part and whose rest cannot be evicted.",
-        lambda: {"all": float(len(replica.coordinator.flights.evictions.broken()))},
+        lambda: {"all": float(len(replica.coordinator.preemptions.evictions.broken()))},
         label="of",
     )
     metrics.source(
         "seats_held",
         "Seats promised and not taken yet.",
-        lambda: {"all": float(len(replica.coordinator.book.holds()))},
+        lambda: {"all": float(len(replica.coordinator.reservations.holds()))},
         label="of",
     )
     tenant_metrics.expose(metrics, replica)

@@ -78,10 +78,12 @@ class StatusSource:
                 if not watch["up"]
             ],
             fresh=self._cache.stale_for() <= self._settings.cache.stale_seconds,
-            seats=len(coordinator.book.holds()),
+            seats=len(coordinator.reservations.holds()),
             evictions=self._lately.evictions(time.time()),
             counted_since=self._started,
-            broken=[Said(unit.name, unit.error) for unit in coordinator.flights.evictions.broken()],
+            broken=[
+                Said(unit.name, unit.error) for unit in coordinator.preemptions.evictions.broken()
+            ],
             trouble=self._lately.trouble,
         )
 
@@ -93,7 +95,9 @@ class StatusSource:
             (row for row in rows if row.state != GangState.RUNNING),
             key=lambda row: (-row.priority, row.since or inf, row.key),
         )
-        flights = sorted(capture.flights, key=lambda each: (-each.plan.priority, each.since))
+        preemptions = sorted(
+            capture.preemptions, key=lambda each: (-each.plan.priority, each.since)
+        )
         return replace(
             whole,
             problems=capture.problems,
@@ -101,16 +105,16 @@ class StatusSource:
             waiting=[_gang(row) for row in waiting],
             plans=[
                 PlanSeen(
-                    gang=str(flight.plan.gang),
-                    plan=flight.id,
-                    priority=flight.plan.priority,
-                    state=flight.state,
-                    since=flight.since,
-                    seats=len(flight.seats),
-                    victims=len(flight.victims),
-                    waits=len(flight.waits),
+                    gang=str(preemption.plan.gang),
+                    plan=preemption.id,
+                    priority=preemption.plan.priority,
+                    state=preemption.state,
+                    since=preemption.since,
+                    seats=len(preemption.seats),
+                    victims=len(preemption.victims),
+                    waits=len(preemption.waits),
                 )
-                for flight in flights
+                for preemption in preemptions
             ],
             suspended=[Said(name, why) for name, why in capture.suspended.items()],
         )

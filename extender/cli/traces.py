@@ -81,7 +81,7 @@ class Traces:
         self._of_this_term(self._lives)
         self._lives.decided(decision)
         if decision.outcome is Outcome.PLAN:
-            # Its flight begins in this same turn of the event loop.
+            # Its preemption begins in this same turn of the event loop.
             asyncio.get_running_loop().call_soon(self._flying, decision.gang)
 
     @contextlib.asynccontextmanager
@@ -109,9 +109,11 @@ class Traces:
     def _flying(self, gang: str) -> None:
         if self._lives is None or self._replica is None:
             return
-        flight = self._replica.coordinator.book.get(GangKey.read(gang))
-        if flight is not None:
-            self._lives.flying(gang, Flown(flight.id, flight.plan.priority, flight.path))
+        preemption = self._replica.coordinator.reservations.get(GangKey.read(gang))
+        if preemption is not None:
+            self._lives.flying(
+                gang, Flown(preemption.id, preemption.plan.priority, preemption.path)
+            )
 
     def _observe(self, change: Change) -> None:
         if change.kind is not ChangeKind.POD or self._lives is None:

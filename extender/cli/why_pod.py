@@ -33,9 +33,11 @@ def story_of_pod(pod: Obj, facts: Facts) -> Story:
     if gang is None:
         return Story(subject, "waiting", f"its gang {pod['gang']} was just resolved anew")
     also = (f"it is a member of {pod['gang']}, which is told of here", *gang.also)
-    flight = facts.flight(pod["gang"])
+    preemption = facts.preemption(pod["gang"])
     seat = next(
-        (seat for seat in flight["seats"] if seat["uid"] == pod["uid"]) if flight else iter(()),
+        (seat for seat in preemption["seats"] if seat["uid"] == pod["uid"])
+        if preemption
+        else iter(()),
         None,
     )
     if seat is not None:
@@ -88,13 +90,13 @@ def _reason_of(pod: Obj, decision: Obj | None) -> tuple[str, ...]:
 def _single(subject: str, pod: Obj, facts: Facts) -> Story:
     """Return the story of a pending pod of no gang."""
     key = f"{SINGLE}:{pod['namespace']}/{pod['name']}"
-    flight, decision = facts.flight(key), facts.last(key)
-    if flight is not None:
-        leaving = len(flight["victimsLeft"]) + len(flight["waitsFor"])
-        node = flight["seats"][0]["node"] if flight["seats"] else "its node"
+    preemption, decision = facts.preemption(key), facts.last(key)
+    if preemption is not None:
+        leaving = len(preemption["victimsLeft"]) + len(preemption["waitsFor"])
+        node = preemption["seats"][0]["node"] if preemption["seats"] else "its node"
         return Story(
             subject,
-            str(flight["state"]),
+            str(preemption["state"]),
             f"its seat on {node} is held, {counted(leaving, 'pod', 'has', 'have')} to go first",
             facts.last(key, "plan"),
             "nothing",

@@ -21,7 +21,7 @@ from extender.observe.file import Report
 from extender.observe.sums import Told
 
 
-class FlightSeen(Struct, frozen=True, kw_only=True):
+class PreemptionSeen(Struct, frozen=True, kw_only=True):
     """A plan in flight."""
 
     plan: Plan
@@ -73,7 +73,7 @@ class Capture(Struct, frozen=True, kw_only=True):
     time: float
     """Wall clock."""
     snapshot: Snapshot
-    flights: tuple[FlightSeen, ...] = ()
+    preemptions: tuple[PreemptionSeen, ...] = ()
     units: tuple[UnitSeen, ...] = ()
     decisions: tuple[Decision, ...] = ()
     """Newest first."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from extender.console.capture import Capture, FlightSeen
+from extender.console.capture import Capture, PreemptionSeen
 from extender.console.pause import breathing
 from extender.gang.incremental.gangs import Gangs
 from extender.gang.tell.decisions import Decision
@@ -75,28 +75,28 @@ class GangReader:
         snapshot = capture.snapshot
         self._gangs.renew(snapshot)
         last = _last(capture)
-        flights = {flight.plan.gang: flight for flight in capture.flights}
+        preemptions = {preemption.plan.gang: preemption for preemption in capture.preemptions}
         robbed = _robbed(capture)
         kept: dict[GangKey, tuple[Gang, Decision | None, GangRow]] = {}
         rows: list[GangRow] = []
         for key in breathing(snapshot.members):
             gang = self._gangs[key]
             decision = last.get(str(key))
-            flight = flights.get(key)
+            preemption = preemptions.get(key)
             suspended = capture.suspended.get(str(key), "")
             robber = robbed.get(str(key), "")
-            plain = flight is None and not suspended and not robber
+            plain = preemption is None and not suspended and not robber
             before = self._kept.get(key) if capture.schedulers == self._schedulers else None
             if before is not None and plain and before[0] is gang and before[1] is decision:
                 row = before[2]
             else:
-                row = _row(gang, flight, decision, suspended, robber, capture.schedulers)
+                row = _row(gang, preemption, decision, suspended, robber, capture.schedulers)
             if plain:
                 kept[key] = (gang, decision, row)
             rows.append(row)
         rows += [
-            _row(gang_of(flight), flight, last.get(str(key)), "")
-            for key, flight in flights.items()
+            _row(gang_of(preemption), preemption, last.get(str(key)), "")
+            for key, preemption in preemptions.items()
             if key not in snapshot.members
         ]
         self._kept, self._schedulers = kept, capture.schedulers
@@ -107,9 +107,9 @@ class GangReader:
         key = key_of(name)
         if key is not None and key in capture.snapshot.members:
             return self._gangs[key]
-        for flight in capture.flights:
-            if flight.plan.gang == key:
-                return gang_of(flight)
+        for preemption in capture.preemptions:
+            if preemption.plan.gang == key:
+                return gang_of(preemption)
         return None
 
 
@@ -120,27 +120,27 @@ def key_of(text: str) -> GangKey | None:
     return GangKey(dialect, namespace, name) if colon and slash and name else None
 
 
-def gang_of(flight: FlightSeen) -> Gang:
+def gang_of(preemption: PreemptionSeen) -> Gang:
     """Return what is planned for where that is no gang of the cluster: a pod of its own."""
-    members = tuple(flight.members.values())
+    members = tuple(preemption.members.values())
     return Gang(
-        key=flight.plan.gang,
+        key=preemption.plan.gang,
         members=members,
         min_count=max(1, len(members)),
-        preemptor_priority=flight.plan.priority,
-        victim_priority=flight.plan.priority,
+        preemptor_priority=preemption.plan.priority,
+        victim_priority=preemption.plan.priority,
     )
 
 
-def light_flight(flight: FlightSeen) -> dict[str, object]:
+def light_flight(preemption: PreemptionSeen) -> dict[str, object]:
     """Return of a plan in flight what a standing is told from."""
     return {
-        "gang": str(flight.plan.gang),
-        "plan": flight.id,
-        "state": flight.state,
-        "seats": flight.seats,
-        "victimsLeft": flight.victims,
-        "waitsFor": flight.waits,
+        "gang": str(preemption.plan.gang),
+        "plan": preemption.id,
+        "state": preemption.state,
+        "seats": preemption.seats,
+        "victimsLeft": preemption.victims,
+        "waitsFor": preemption.waits,
     }
 
 
@@ -158,7 +158,7 @@ def light_decision(decision: Decision) -> dict[str, object]:
 
 def _row(
     gang: Gang,
-    flight: FlightSeen | None,
+    preemption: PreemptionSeen | None,
     decision: Decision | None,
     suspended: str,
     robber: str = "",
@@ -166,13 +166,13 @@ def _row(
 ) -> GangRow:
     standing = standings(
         [described(gang, schedulers)],
-        [light_flight(flight)] if flight is not None else [],
+        [light_flight(preemption)] if preemption is not None else [],
         [light_decision(decision)] if decision is not None else [],
     )[0]
     state, why = standing.state, standing.why
     if suspended and state in (GangState.REFUSED, GangState.PENDING):
         state, why = GangState.SUSPENDED, suspended
-    if robber and flight is None and state != GangState.RUNNING:
+    if robber and preemption is None and state != GangState.RUNNING:
         state, why = GangState.LEAVING, f"its pods are evicted for {robber}"
     waiting = [pod.created for pod in gang.pending if pod.created]
     return GangRow(
@@ -196,9 +196,9 @@ def _row(
 def _robbed(capture: Capture) -> Mapping[str, str]:
     """Return gang -> the one for which its pods go now."""
     return {
-        victim.gang: str(flight.plan.gang)
-        for flight in capture.flights
-        for victim in flight.plan.victims
+        victim.gang: str(preemption.plan.gang)
+        for preemption in capture.preemptions
+        for victim in preemption.plan.victims
         if victim.gang
     }
 

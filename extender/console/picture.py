@@ -57,11 +57,11 @@ class PictureMaker:
             self._fixed = (capture.snapshot.nodes, resources_of(nodes), groupings_of(nodes))
         seats: dict[str, list[SeatOn]] = {}
         leaving: dict[str, list[tuple[Victim, str]]] = {}
-        for flight in capture.flights:
-            gang = str(flight.plan.gang)
-            for uid, node in flight.seats.items():
-                seats.setdefault(node, []).append(SeatOn(uid, flight.members[uid].name, gang))
-            for victim in (*flight.victims, *flight.waits):
+        for preemption in capture.preemptions:
+            gang = str(preemption.plan.gang)
+            for uid, node in preemption.seats.items():
+                seats.setdefault(node, []).append(SeatOn(uid, preemption.members[uid].name, gang))
+            for victim in (*preemption.victims, *preemption.waits):
                 leaving.setdefault(victim.node, []).append((victim, gang))
         return Picture(
             version=self._version,

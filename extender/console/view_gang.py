@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from extender.console.capture import Capture, FlightSeen
+from extender.console.capture import Capture, PreemptionSeen
 from extender.console.gang_rows import (
     GangReader,
     key_of,
@@ -42,7 +42,7 @@ class Shown(Struct, frozen=True):
     proof: Proof
     time: float
     generation: int
-    flight: FlightSeen | None = None
+    preemption: PreemptionSeen | None = None
 
 
 def gang(picture: Picture, reader: GangReader, query: Query) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def gang(picture: Picture, reader: GangReader, query: Query) -> dict[str, Any]:
     decisions = [one for one in capture.decisions if _concerns(one, name)]
     if found is None and not decisions:
         raise Missing(f"no gang {name!r}: nothing is known of it, and nothing was decided lately")
-    flight = next((one for one in capture.flights if str(one.plan.gang) == name), None)
+    preemption = next((one for one in capture.preemptions if str(one.plan.gang) == name), None)
     own = [one for one in decisions if one.gang == name]
     row = next((one for one in picture.rows if one.key == name), None)
     refusal = next((one for one in own[:1] if one.outcome is Outcome.REFUSAL), None)
@@ -63,13 +63,13 @@ def gang(picture: Picture, reader: GangReader, query: Query) -> dict[str, Any]:
         "key": key_of(name),
         "gang": found,
         "row": row,
-        "story": _story(found, flight, own, decisions, capture),
+        "story": _story(found, preemption, own, decisions, capture),
         "refusal": refusal,
         "refusal_lines": refusal.explanation[:MOST_LINES] if refusal is not None else (),
-        "plan": _plan(flight, own),
+        "plan": _plan(preemption, own),
         "moments": timeline(found, name, decisions),
         "members": members,
-        "held": dict(flight.seats) if flight is not None else {},
+        "held": dict(preemption.seats) if preemption is not None else {},
         "replayable": capture.replayable,
         "suspended": capture.suspended.get(name, ""),
         "beside": beside(capture.observed, name),
@@ -94,7 +94,7 @@ def _concerns(decision: Decision, name: str) -> bool:
 
 def _story(
     found: Gang | None,
-    flight: FlightSeen | None,
+    preemption: PreemptionSeen | None,
     own: Sequence[Decision],
     decisions: Sequence[Decision],
     capture: Capture,
@@ -109,21 +109,21 @@ def _story(
         first = msgspec.to_builtins(mine[0]) if mine else None
         light_one["victims"] = [first] * len(mine)
         told.append(light_one)
-    flights = []
-    if flight is not None:
-        flights.append(
-            light_flight(flight)
+    preemptions = []
+    if preemption is not None:
+        preemptions.append(
+            light_flight(preemption)
             | {
                 "seats": [
                     {
-                        "namespace": flight.members[uid].namespace,
-                        "name": flight.members[uid].name,
+                        "namespace": preemption.members[uid].namespace,
+                        "name": preemption.members[uid].name,
                         "node": node,
                     }
-                    for uid, node in flight.seats.items()
+                    for uid, node in preemption.seats.items()
                 ],
-                "victimsLeft": [msgspec.to_builtins(victim) for victim in flight.victims],
-                "waitsFor": [msgspec.to_builtins(victim) for victim in flight.waits],
+                "victimsLeft": [msgspec.to_builtins(victim) for victim in preemption.victims],
+                "waitsFor": [msgspec.to_builtins(victim) for victim in preemption.waits],
             }
         )
     units = [
@@ -136,25 +136,25 @@ def _story(
         for unit in capture.units
     ]
     return story_of_gang(
-        str(found.key), Facts([described(found, capture.schedulers)], flights, units, told)
+        str(found.key), Facts([described(found, capture.schedulers)], preemptions, units, told)
     )
 
 
-def _plan(flight: FlightSeen | None, own: Sequence[Decision]) -> Shown | None:
-    if flight is not None:
-        plan = flight.plan
-        left = {victim.uid for victim in flight.victims}
+def _plan(preemption: PreemptionSeen | None, own: Sequence[Decision]) -> Shown | None:
+    if preemption is not None:
+        plan = preemption.plan
+        left = {victim.uid for victim in preemption.victims}
         parts = plan_parts(
             plan.seats,
             plan.victims,
             plan.waits_for,
             plan.costs,
             plan.explanation,
-            untaken=flight.seats.keys(),
+            untaken=preemption.seats.keys(),
             left=left,
-            sent=flight.sent,
+            sent=preemption.sent,
         )
-        return Shown(parts, "The plan in flight", plan.proof, 0.0, plan.generation, flight)
+        return Shown(parts, "The plan in flight", plan.proof, 0.0, plan.generation, preemption)
     made = next((one for one in own if one.outcome is Outcome.PLAN), None)
     if made is None:
         return None

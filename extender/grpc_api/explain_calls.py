@@ -114,22 +114,22 @@ class ExplainCalls:
         return answer
 
     def _stand(self, answer: plan_pb2.ExplainResponse, context: Context, gang: Gang) -> None:
-        flight = context.book.get(gang.key)
-        if flight is not None:
+        preemption = context.reservations.get(gang.key)
+        if preemption is not None:
             answer.state = State.STATE_IN_FLIGHT
-            left = len(flight.victims) + len(flight.waits)
+            left = len(preemption.victims) + len(preemption.waits)
             answer.reasons.append(
-                f"a plan is in flight ({flight.state.value}): "
-                f"{counted(len(flight.seats), 'seat', 'is', 'are')} not taken yet, "
+                f"a plan is in flight ({preemption.state.value}): "
+                f"{counted(len(preemption.seats), 'seat', 'is', 'are')} not taken yet, "
                 f"{counted(left, 'pod', 'has', 'have')} to go away first"
             )
-            answer.flight.id = flight.id
-            answer.flight.state = flight.state.value
-            for uid, node in sorted(flight.seats.items(), key=lambda item: (item[1], item[0])):
-                member = reference(flight.pods[uid])
+            answer.flight.id = preemption.id
+            answer.flight.state = preemption.state.value
+            for uid, node in sorted(preemption.seats.items(), key=lambda item: (item[1], item[0])):
+                member = reference(preemption.pods[uid])
                 answer.flight.seats.append(types_pb2.Seat(pod=member, node_name=node))
-            answer.flight.victims_left.extend(map(victim, flight.victims.values()))
-            answer.flight.waits_for.extend(map(victim, flight.waits.values()))
+            answer.flight.victims_left.extend(map(victim, preemption.victims.values()))
+            answer.flight.waits_for.extend(map(victim, preemption.waits.values()))
             return
         if not gang.problems and gang.missing == 0:
             answer.state = State.STATE_RUNNING
@@ -192,12 +192,12 @@ def _tell(about: About, kept: list[Decision]) -> None:
 
 def _place(context: Context, key: GangKey, pod: Pod) -> str:
     """Return where in its gang a waiting member stands."""
-    flight = context.book.get(key)
-    node = None if flight is None else flight.seats.get(pod.uid)
+    preemption = context.reservations.get(key)
+    node = None if preemption is None else preemption.seats.get(pod.uid)
     if node is not None:
         return f"its seat is on {node}"
     gang = context.resolver.resolve(key, context.shown())
-    if flight is None and not gang.problems and (gang.missing == 0 or not gang.starts_whole):
+    if preemption is None and not gang.problems and (gang.missing == 0 or not gang.starts_whole):
         return "its gang does not wait for it: kube-scheduler places it like a single pod"
     return "it waits with its gang and has no seat"
 
@@ -205,7 +205,7 @@ def _place(context: Context, key: GangKey, pod: Pod) -> str:
 def _seats_in_the_way(context: Context, pod: Pod) -> list[str]:
     """Return what held seats mean for a pod of no gang."""
     reasons: dict[str, list[str]] = {}
-    for node in sorted(context.book.nodes()):
+    for node in sorted(context.reservations.nodes()):
         why = context.spare.why_not(pod, node)
         if why is not None:
             reasons.setdefault(why, []).append(node)

@@ -61,7 +61,7 @@ class PlanCalls:
             gang=asked.gang,
             manifest=asked.manifest,
             snapshot=snapshot,
-            holds=tuple(context.book.holds()),
+            holds=tuple(context.reservations.holds()),
             masks=masks,
             seconds=seconds,
         )

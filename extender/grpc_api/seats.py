@@ -44,7 +44,7 @@ class SeatBoard:
         self._prefix = prefix
         self.waiters = Waiters()
         self._terms = 0
-        self._book: object = None
+        self._reservations: object = None
         self._dirty: set[str] = set()
         self._nodes: dict[str, watch_pb2.NodeSeats] = {}
         self._changed: OrderedDict[str, int] = OrderedDict()
@@ -69,7 +69,7 @@ class SeatBoard:
             fresh: dict[str, watch_pb2.NodeSeats | None] = {}
             try:
                 while True:
-                    if self._present().book is not self._book:
+                    if self._present().reservations is not self._reservations:
                         self._begin()
                         fresh.clear()
                     read = 0
@@ -90,14 +90,14 @@ class SeatBoard:
 
     def _begin(self) -> None:
         """Turn to the book of another term."""
-        book = self._present().book
-        self._book = book
+        reservations = self._present().reservations
+        self._reservations = reservations
         self._terms += 1
         self._nodes.clear()
         self._changed.clear()
-        self._dirty = book.nodes()
+        self._dirty = reservations.nodes()
         self.version, self._floor = 0, 0
-        book.touched = self._touched
+        reservations.touched = self._touched
 
     def _show(self, fresh: Mapping[str, watch_pb2.NodeSeats | None]) -> None:
         version = self.version + 1
@@ -129,15 +129,15 @@ class SeatBoard:
         return list(self._nodes.values())
 
     def _read(self, node: str) -> watch_pb2.NodeSeats | None:
-        book = self._present().book
+        reservations = self._present().reservations
         # A seat of the book has no claim; what is booked is told with those whom it waits for, so
         # that it is kept as soon as the reader sees them gone, however late we do.
         held: list[tuple[Hold, tuple[LeavingPod, ...], Requests]] = [
-            (hold, (), ()) for hold in book.holds_on(node)
+            (hold, (), ()) for hold in reservations.holds_on(node)
         ]
         held += [
             (claim.hold, tuple(each for each in claim.awaited if each[1]), claim.asked)
-            for claim in book.booked.claims_on(node)
+            for claim in reservations.booked.claims_on(node)
         ]
         held.sort(key=lambda each: (-each[0].priority, each[0].uid))
         if not held:
@@ -150,13 +150,14 @@ class SeatBoard:
                     gang=str(hold.gang),
                     priority=int32(hold.priority),
                     requests=amounts(hold.requests),
-                    firm=(flight := book.get(hold.gang)) is not None and flight.firm,
+                    firm=(preemption := reservations.get(hold.gang)) is not None
+                    and preemption.firm,
                     awaited=_leaving(awaited),
                     asked=amounts(asked) if awaited else (),
                 )
                 for hold, awaited, asked in held
             ],
-            leaving=_leaving(book.leaving_on(node)),
+            leaving=_leaving(reservations.leaving_on(node)),
         )
 
     def _forget(self) -> None:

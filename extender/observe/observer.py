@@ -26,7 +26,7 @@ from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import Masks
 from extender.gang.plan.schedulers import NO_ASKER, seated_by
 from extender.gang.runtime.clocks import Clocks
-from extender.gang.scheduler_view.evidence import Evidence
+from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.gang.tell.decisions import (
     Decision,
     Decisions,
@@ -110,7 +110,7 @@ class Observer:
             self._case_closed,
             self._gang_broken,
         )
-        self._evidence = Evidence(clocks.monotonic)
+        self._evidence = NodeLists(clocks.monotonic)
         self._waiting = Waiting(
             clocks.monotonic,
             settings.plan.retry_seconds,

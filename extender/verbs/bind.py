@@ -57,12 +57,12 @@ class Bind:
             return "" if pod.node == args.node else f"{pod.key} is on {pod.node} already"
         if pod.deleting:
             return f"{pod.key} is being deleted"
-        flight = context.book.of_member(pod.uid)
-        if flight is not None:
+        preemption = context.reservations.of_member(pod.uid)
+        if preemption is not None:
             stale = context.asking.stale()
             if stale is not None:
-                return f"{flight.key}: {stale}"
-            return await self._bindings.member(flight, pod, args.node, gone)
+                return f"{preemption.key}: {stale}"
+            return await self._bindings.member(preemption, pod, args.node, gone)
         gang = context.waiting_gang(pod)
         if gang is not None:
             return f"{gang.key}: no plan in flight has a seat for {pod.name}"

@@ -7,11 +7,11 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from extender.gang.core.book import Book, Flight
+from extender.gang.core.reservations import Preemption, Reservations
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.plan.candidates import Candidates
-from extender.gang.scheduler_view.evidence import Evidence
-from extender.gang.scheduler_view.offers import UnsettledOffers
+from extender.gang.scheduler_view.assumed_pods import AssumedPods
+from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.gang.status.notices import Notices
 from extender.gang.tell.decisions import Verb
 from extender.groups.resolver import Resolver
@@ -42,7 +42,7 @@ class PlanProvider(Protocol):
     def require_ready(self) -> None:
         """Raise NotReady until caches are synced, plans recovered and the lease is ours."""
 
-    def known(self, key: GangKey) -> Flight | Refusal | None:
+    def known(self, key: GangKey) -> Preemption | Refusal | None:
         """Return the gang's plan in flight or a refusal that still stands; no search."""
 
     async def ensure(
@@ -53,7 +53,7 @@ class PlanProvider(Protocol):
         single: Gang | None = None,
         candidates: Candidates | None = None,
         asked: float | None = None,
-    ) -> Flight | Refusal:
+    ) -> Preemption | Refusal:
         """Return the gang's plan in flight, making one if that can be; else why not."""
 
     async def ask(self, single: Gang, candidates: Candidates) -> Plan | Refusal | None:
@@ -66,25 +66,25 @@ class PlanProvider(Protocol):
     def takes_unit(self, name: str) -> bool:
         """Whether what goes together under this name goes, or is about to."""
 
-    def crowded(self, flight: Flight) -> bool:
+    def crowded(self, preemption: Preemption) -> bool:
         """Whether pods that were offered a seat's node may be in the way of the seats."""
 
-    def starts_with(self, flight: Flight, pod: Pod, *, alone: bool) -> bool:
+    def starts_with(self, preemption: Preemption, pod: Pod, *, alone: bool) -> bool:
         """Return whether the gang's start may begin with this member, who is offered its seat."""
 
-    def turned_away(self, flight: Flight, pod: Pod, *, alone: bool) -> None:
+    def turned_away(self, preemption: Preemption, pod: Pod, *, alone: bool) -> None:
         """Note that a member is kept off its seat for a reason of ours.
 
         ``alone``: it was asked about its nominated seat alone.
         """
 
-    def seat_given(self, flight: Flight, pod: Pod) -> bool:
+    def seat_given(self, preemption: Preemption, pod: Pod) -> bool:
         """Note that the member is told its seat; False when it must not be any more."""
 
-    def seat_not_tried(self, flight: Flight, pod: Pod) -> None:
+    def seat_not_tried(self, preemption: Preemption, pod: Pod) -> None:
         """Note an attempt that says nothing about the member's seat."""
 
-    def seat_not_offered(self, flight: Flight, pod: Pod, others: frozenset[str]) -> None:
+    def seat_not_offered(self, preemption: Preemption, pod: Pod, others: frozenset[str]) -> None:
         """Note that kube-scheduler would not put the member on its seat."""
 
 
@@ -93,10 +93,10 @@ class Context(Struct, frozen=True):
 
     cluster: Cluster
     asking: PlanProvider
-    book: Book
-    evidence: Evidence
+    reservations: Reservations
+    evidence: NodeLists
     notices: Notices
-    offers: UnsettledOffers
+    offers: AssumedPods
     resolver: Resolver
     enforcement: Enforcement
     spare: Spare

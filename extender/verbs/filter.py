@@ -12,10 +12,10 @@ from collections import Counter
 
 from msgspec.structs import replace
 
-from extender.gang.core.book import Flight
+from extender.gang.core.reservations import Preemption
 from extender.gang.plan.lists import complete
 from extender.gang.tell.decisions import Verb
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.workload_priority import WHAT as WORKLOAD_CLASS
 from extender.model.errors import UnknownPod
 from extender.model.objects import Pod
@@ -54,7 +54,7 @@ class Filter:
         context.evidence.accepts(pod, names)
         context.offers.settled(pod.uid)  # it is tried again, so it is on its way nowhere
         context.notices.held_back.tried(pod)
-        answer: Flight | Refusal | None = context.book.of_member(pod.uid)
+        answer: Preemption | Refusal | None = context.reservations.of_member(pod.uid)
         if answer is None:
             key = context.resolver.member_key(pod)
             if key is None:
@@ -77,79 +77,84 @@ class Filter:
             answer = await context.asking.ensure(
                 gang.key, Verb.FILTER, offered=offered, asked=asked
             )
-        if isinstance(answer, Flight):
+        if isinstance(answer, Preemption):
             return self._seated(answer, pod, told, names)
         if answer.code is Code.STALE:
             return FilterResult(node_names=[], error=cut(answer.message))
         context.samples.withhold(pod.uid)
         return hold_back(names, f"{answer.gang}: {_in_short(answer)}")
 
-    def _seated(self, flight: Flight, pod: Pod, told: Pod, names: list[str]) -> FilterResult:
-        seat = flight.seats.get(pod.uid)
+    def _seated(
+        self, preemption: Preemption, pod: Pod, told: Pod, names: list[str]
+    ) -> FilterResult:
+        seat = preemption.seats.get(pod.uid)
         if seat is None:
             # kube-scheduler tries it again when something changes: bindings are no such thing.
             self._context.notices.held_back.note(pod)
             return hold_back(
-                names, f"{flight.key}: its quorum is being seated, this member has no seat yet"
+                names, f"{preemption.key}: its quorum is being seated, this member has no seat yet"
             )
         asking, alone = self._context.asking, _nominated_only(names, pod, told)
-        if flight.candidates is not None:
-            flight.candidates = flight.candidates.offered(names)
-        if flight.state is not FlightState.OPEN:
-            asking.turned_away(flight, pod, alone=alone)
-            return hold_back(names, f"{flight.key}: seat on {seat}, {_waits_for(flight)}")
-        if seat in names and not asking.starts_with(flight, pod, alone=alone):
+        if preemption.candidates is not None:
+            preemption.candidates = preemption.candidates.offered(names)
+        if preemption.state is not PreemptionState.OPEN:
+            asking.turned_away(preemption, pod, alone=alone)
+            return hold_back(names, f"{preemption.key}: seat on {seat}, {_waits_for(preemption)}")
+        if seat in names and not asking.starts_with(preemption, pod, alone=alone):
             return hold_back(
-                names, f"{flight.key}: seat on {seat}, another member is not offered its own"
+                names, f"{preemption.key}: seat on {seat}, another member is not offered its own"
             )
-        if not flight.binding and asking.crowded(flight):
-            asking.turned_away(flight, pod, alone=alone)
+        if not preemption.binding and asking.crowded(preemption):
+            asking.turned_away(preemption, pod, alone=alone)
             return hold_back(
-                names, f"{flight.key}: seat on {seat}, a more urgent pod may be on its way there"
+                names,
+                f"{preemption.key}: seat on {seat}, a more urgent pod may be on its way there",
             )
-        if not flight.begun_without(pod.uid):
+        if not preemption.begun_without(pod.uid):
             # Members may be gone, or nodes, and nobody sits yet.
             stale = asking.stale()
             if stale is not None:
-                asking.turned_away(flight, pod, alone=alone)
-                return FilterResult(node_names=[], error=cut(f"{flight.key}: {stale}"))
+                asking.turned_away(preemption, pod, alone=alone)
+                return FilterResult(node_names=[], error=cut(f"{preemption.key}: {stale}"))
         if seat in names:
-            if not asking.seat_given(flight, pod):
-                return hold_back(names, f"{flight.key}: {seat} does not work, another is sought")
+            if not asking.seat_given(preemption, pod):
+                return hold_back(
+                    names, f"{preemption.key}: {seat} does not work, another is sought"
+                )
             others = [name for name in names if name != seat]
-            refused = hold_back(others, f"{flight.key}: its seat is on {seat}")
-            return replace(refused, node_names=[seat], seat_of=str(flight.key))
-        if not alone and self._follows(flight, pod, names):
-            return self._seated(flight, pod, told, names)
+            refused = hold_back(others, f"{preemption.key}: its seat is on {seat}")
+            return replace(refused, node_names=[seat], seat_of=str(preemption.key))
+        if not alone and self._follows(preemption, pod, names):
+            return self._seated(preemption, pod, told, names)
         # The request tells what the attempt was made with: a nominated seat has just been tried.
         if not alone:
             if told.nominated == seat or self._complete(names):
-                asking.seat_not_offered(flight, pod, frozenset(names))
-                swapped = flight.seats.get(pod.uid)
-                if flight.state is FlightState.OPEN and swapped in names:
-                    return self._seated(flight, pod, told, names)
+                asking.seat_not_offered(preemption, pod, frozenset(names))
+                swapped = preemption.seats.get(pod.uid)
+                if preemption.state is PreemptionState.OPEN and swapped in names:
+                    return self._seated(preemption, pod, told, names)
             else:
-                asking.seat_not_tried(flight, pod)
-        return hold_back(names, f"{flight.key}: its seat is on {seat}, which is not offered")
+                asking.seat_not_tried(preemption, pod)
+        return hold_back(names, f"{preemption.key}: its seat is on {seat}, which is not offered")
 
-    def _follows(self, flight: Flight, pod: Pod, names: list[str]) -> bool:
+    def _follows(self, preemption: Preemption, pod: Pod, names: list[str]) -> bool:
         """Move a seat to a node that kube-scheduler offers; False where it has to stay.
 
         A plan that evicts nothing holds room, and any node with room will do. Devices and
         volumes are kube-scheduler's to allocate: which node has them left is known from its list.
         """
-        if not pod.shape.unmodelled or flight.plan.victims or flight.plan.takes_over:
+        if not pod.shape.unmodelled or preemption.plan.victims or preemption.plan.takes_over:
             return False
-        book, spare = self._context.book, self._context.spare
-        taken = Counter(flight.seats.values())
+        reservations, spare = self._context.reservations, self._context.spare
+        taken = Counter(preemption.seats.values())
         for name in sorted(names, key=lambda name: (taken[name], name)):
             if spare.why_not(pod, name) is None:
-                book.move(flight, pod.uid, name)
+                reservations.move(preemption, pod.uid, name)
                 return True
-        for uid, node in flight.seats.items():
-            twin = flight.pods[uid]
+        for uid, node in preemption.seats.items():
+            twin = preemption.pods[uid]
             if uid != pod.uid and node in names and twin.requests == pod.requests:
-                book.swap(flight, pod.uid, uid)
+                reservations.swap(preemption, pod.uid, uid)
                 return True
         return False
 
@@ -157,7 +162,7 @@ class Filter:
         return complete(len(names), len(self._context.cluster.snapshot().nodes))
 
     def _beside_seats(self, pod: Pod, names: list[str]) -> FilterResult:
-        held = self._context.book.nodes()
+        held = self._context.reservations.nodes()
         if not held:
             self._offer(pod, names)
             return FilterResult(node_names=names)
@@ -195,7 +200,7 @@ class Filter:
         Its own word says what it is, so nothing that is promised is given to it, whatever its
         priority. That it was offered nodes can only make plans wait.
         """
-        held = self._context.book.nodes()
+        held = self._context.reservations.nodes()
         reason = "seats are held there, and the pod has not been read from the API server yet"
         kept = [name for name in names if name not in held]
         self._context.offers.note(told, kept)
@@ -218,14 +223,14 @@ def _in_short(refusal: Refusal) -> str:
     return f"{short}: {lacks.partition('; ')[0]}" if lacks.startswith(WORKLOAD_CLASS) else short
 
 
-def _waits_for(flight: Flight) -> str:
+def _waits_for(preemption: Preemption) -> str:
     """Return in words what a plan waits for before its seats are open."""
-    going = [*flight.victims.values(), *flight.waits.values()]
-    if flight.state is FlightState.CHANGING:
+    going = [*preemption.victims.values(), *preemption.waits.values()]
+    if preemption.state is PreemptionState.CHANGING:
         return "which is no longer sure: another plan is searched for"
     if going:
         # The longest of the plan, and not of who is left: the text changes as seldom as can be.
-        grace = flight.plan.longest_grace
+        grace = preemption.plan.longest_grace
         return f"waits for {counted(len(going), 'pod')} to go away (grace up to {grace} s)"
     return "its plan is being recorded"
 

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from extender.gang.controller.waiting import TIMED
-from extender.gang.core.book import Flight
+from extender.gang.core.reservations import Preemption
 from extender.gang.incremental.protection import Protections
 from extender.gang.plan.candidates import Candidates
 from extender.gang.plan.lists import samples
@@ -77,17 +77,17 @@ class Preempt:
         asked = context.evidence.now()
         pod = await self._asked.pod(args.pod)
         context.evidence.accepts(pod, args.candidates)
-        flight = context.book.of_member(pod.uid)
-        gang = None if flight is not None else context.waiting_gang(pod)
-        if flight is not None or gang is not None:
+        preemption = context.reservations.of_member(pod.uid)
+        gang = None if preemption is not None else context.waiting_gang(pod)
+        if preemption is not None or gang is not None:
             context.notices.held_back.settled(pod)  # its gang's plan is looked after
-        if flight is not None:
-            seat = flight.seats.get(pod.uid, "")
+        if preemption is not None:
+            seat = preemption.seats.get(pod.uid, "")
             nodes = len(context.cluster.snapshot().nodes)
             if args.pod.nominated == seat or not samples(nodes):
-                context.asking.seat_not_offered(flight, pod, frozenset())
+                context.asking.seat_not_offered(preemption, pod, frozenset())
             else:
-                context.asking.seat_not_tried(flight, pod)
+                context.asking.seat_not_tried(preemption, pod)
             return NOTHING
         if gang is not None:
             if not gang.missing:
@@ -135,7 +135,7 @@ class Preempt:
         if self._context.samples.goes_on(pod.uid):
             return self._again(pod, candidates)
         waits = Waits()
-        held = self._context.book.nodes()
+        held = self._context.reservations.nodes()
         kept: dict[str, NodeVictims] = {}
         for node, candidate in candidates.items():
             if node in held:
@@ -246,8 +246,8 @@ class Preempt:
     def _takes_its_seat(self, victim: Pod) -> bool:
         """Whether the gang is being seated: with one member gone it would start in part."""
         key = self._context.resolver.member_key(victim)
-        flight = None if key is None else self._context.book.get(key)
-        return flight is not None and flight.binding
+        preemption = None if key is None else self._context.reservations.get(key)
+        return preemption is not None and preemption.binding
 
     def _gang_of(self, victim: Pod, snapshot: Snapshot) -> Gang | None:
         key = self._context.resolver.unit_key(victim)
@@ -294,7 +294,7 @@ class Preempt:
         if clean and victims and {victim.node for victim in victims} <= clean.keys():
             return self._allowed(pod, clean, waits)
         answer = await asking.ensure(gang.key, Verb.PREEMPT, single=gang, candidates=candidates)
-        if isinstance(answer, Flight):
+        if isinstance(answer, Preemption):
             return NOTHING
         waits.for_an_answer(first, answer)
         return self._allowed(pod, self._sorted(pod, clean, waits)[0], waits)

@@ -25,14 +25,14 @@ class Prioritize:
         pod = context.cluster.pod(args.pod.uid)
         if pod is None:
             return []  # advice alone is not worth waiting for
-        if context.book.of_member(pod.uid) is not None:
+        if context.reservations.of_member(pod.uid) is not None:
             return []  # has one seat: nothing is left to choose
         key = context.resolver.member_key(pod) if context.acts_for(pod) else None
         near: set[str] = set()
         if key is not None:
             members = context.cluster.snapshot().members.get(key, ())
             near = {member.node for member in members if member.node}
-        held = context.book.nodes()
+        held = context.reservations.nodes()
         if not held and not near:
             return []
         scores = [HostPriority(name, _score(name, held, near)) for name in args.node_names]

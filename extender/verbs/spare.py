@@ -11,7 +11,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from extender.gang.core.book import Book
+from extender.gang.core.reservations import Reservations
 from extender.model.objects import GangKey, Pod, Requests
 from extender.model.texts import some
 from extender.verbs.allowances import Allowances, Pods
@@ -34,8 +34,10 @@ class SeatClaim(Struct, frozen=True):
 class Spare:
     """Answers whether a pod fits beside the seats held on a node."""
 
-    def __init__(self, book: Book, rooms: Rooms, monotonic: Callable[[], float]) -> None:
-        self._book = book
+    def __init__(
+        self, reservations: Reservations, rooms: Rooms, monotonic: Callable[[], float]
+    ) -> None:
+        self._reservations = reservations
         self._rooms = rooms
         self._allowances = Allowances(rooms, monotonic)
         self._claims: dict[tuple[str, int], SeatClaim | None] = {}
@@ -51,7 +53,9 @@ class Spare:
         claim = self._claim(node, pod.priority)
         # What keeps nothing yet matters to who would evict those that it waits for.
         booked = [
-            each for each in self._book.booked.against(node, pod) if leaving or each.hold.requests
+            each
+            for each in self._reservations.booked.against(node, pod)
+            if leaving or each.hold.requests
         ]
         if claim is None and not booked:
             return None
@@ -60,7 +64,7 @@ class Spare:
         for each in booked:
             _add(wants, each.hold.requests, 1)
         if leaving:
-            counted = {uid for uid, _ in self._book.leaving_on(node)}
+            counted = {uid for uid, _ in self._reservations.leaving_on(node)}
             counted.update(uid for each in booked for uid, _ in each.awaited)
             for victim in leaving:
                 if victim.uid not in counted:
@@ -82,23 +86,23 @@ class Spare:
 
     def _claim(self, node: str, priority: int) -> SeatClaim | None:
         """Return what seats there claim against a pod of this priority; kept per book version."""
-        if self._claims_version != self._book.version:
+        if self._claims_version != self._reservations.version:
             self._claims.clear()
-            self._claims_version = self._book.version
+            self._claims_version = self._reservations.version
         key = (node, priority)
         if key not in self._claims:
             self._claims[key] = self._sum(node, priority)
         return self._claims[key]
 
     def _sum(self, node: str, priority: int) -> SeatClaim | None:
-        holds = self._book.holds_against(node, priority)
+        holds = self._reservations.holds_against(node, priority)
         if not holds:
             return None
         amounts: dict[str, int] = {}
         for hold in holds:
             for name, amount in hold.requests:
                 amounts[name] = amounts.get(name, 0) + amount
-        for _, requests in self._book.leaving_on(node):
+        for _, requests in self._reservations.leaving_on(node):
             for name, amount in requests:
                 amounts[name] = amounts.get(name, 0) - amount
         return SeatClaim(amounts, tuple(sorted({hold.gang for hold in holds})))

@@ -27,7 +27,7 @@ class ExtenderVerbs:
         self.context = context = Context(
             cluster=cluster,
             asking=coordinator,
-            book=coordinator.book,
+            reservations=coordinator.reservations,
             evidence=coordinator.evidence,
             notices=coordinator.notices,
             offers=coordinator.offers,
@@ -35,9 +35,9 @@ class ExtenderVerbs:
             enforcement=Enforcement(settings.enforce),
             spare=spare,
             samples=Samples(coordinator.monotonic),
-            shown=coordinator.flights.shown,
-            takes=coordinator.flights.evictions.takes,
-            spared=coordinator.flights.comparison.spared,
+            shown=coordinator.preemptions.shown,
+            takes=coordinator.preemptions.evictions.takes,
+            spared=coordinator.preemptions.comparison.spared,
         )
         asked = PodLookup(cluster, settings.server.pod_wait_seconds)
         self._filter = Filter(context, asked)

@@ -51,7 +51,7 @@ async def planned(live: Live) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_a_gang_in_flight(live: Live, tmp_path: Path) -> None:
+async def test_a_gang_in_preemption(live: Live, tmp_path: Path) -> None:
     await planned(live)
     status, out, _ = await live.ask("gangs")
     assert status == 0

@@ -30,7 +30,7 @@ async def until(live: Live, wanted: Any) -> dict[str, Any]:
     return said
 
 
-async def test_it_says_who_waits_and_what_is_in_flight(
+async def test_it_says_who_waits_and_what_is_in_preemption(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(status_map, "LOOK_SECONDS", 0.05)

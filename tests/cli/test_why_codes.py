@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.gang.tell.standing import FLIGHT_STATES
 from extender.gang.tell.story import NEXT_BY_CODE, NEXT_BY_STATE
 from extender.model.plan import Code
@@ -10,5 +10,5 @@ from extender.model.plan import Code
 
 def test_every_code_and_every_state_has_a_next_step() -> None:
     assert {code.value for code in Code} <= set(NEXT_BY_CODE)
-    states = {state.value for state in FlightState if state is not FlightState.ENDED}
+    states = {state.value for state in PreemptionState if state is not PreemptionState.ENDED}
     assert set(NEXT_BY_STATE) == set(FLIGHT_STATES) == states

@@ -124,7 +124,7 @@ async def test_of_two_gangs_of_one_name_both_are_told() -> None:
 
 
 async def test_a_gang_that_is_leaving_is_not_asked_for_members() -> None:
-    flight = {
+    preemption = {
         "gang": HIGH,
         "plan": "p",
         "state": "waiting",
@@ -134,7 +134,7 @@ async def test_a_gang_that_is_leaving_is_not_asked_for_members() -> None:
     }
     pages: dict[str, list[dict[str, Any]]] = {
         "gangs": [gang(LOW, 0, 0)],
-        "reservations": [flight],
+        "reservations": [preemption],
         "decisions": [EVICTED],
     }
     story = await told("low", **pages)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from extender.cli import documents
-from extender.console.capture import Capture, ConsoleSource, FlightSeen, Observed
+from extender.console.capture import Capture, ConsoleSource, Observed, PreemptionSeen
 from extender.console.console import Console
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
@@ -47,7 +47,7 @@ class Stage:
         self.groups: list[GroupObject] = []
         self.decisions: list[Decision] = []
         self.days = Days(NOW - 12.4 * SECONDS)
-        self.flights: list[FlightSeen] = []
+        self.preemptions: list[PreemptionSeen] = []
         self.holds: list[Hold] = []
         self.problems: tuple[str, ...] = ()
         self.observed: Observed | None = None
@@ -160,8 +160,8 @@ class Stage:
     def _fly(self, plan: Plan, state: str, ago: float, gone: int) -> None:
         members = {pod.uid: pod for pod in self.pods}
         seats = {seat.uid: seat.node for seat in plan.seats}
-        self.flights.append(
-            FlightSeen(
+        self.preemptions.append(
+            PreemptionSeen(
                 plan=plan,
                 id="p-1",
                 state=state,
@@ -225,7 +225,7 @@ class Stage:
         return Capture(
             time=NOW,
             snapshot=self.snapshot(),
-            flights=tuple(self.flights),
+            preemptions=tuple(self.preemptions),
             decisions=tuple(self.decisions),
             days=tuple(self.days.until(NOW)),
             counted_since=self.days.since,

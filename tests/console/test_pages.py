@@ -97,7 +97,7 @@ async def test_gangs_are_filtered(site: Site, web: aiohttp.ClientSession) -> Non
     assert "No gang is like that" in nothing
 
 
-async def test_gang_in_flight(site: Site, web: aiohttp.ClientSession) -> None:
+async def test_gang_in_preemption(site: Site, web: aiohttp.ClientSession) -> None:
     text = (await read(web, site, "gang?name=pod-group:research/frontier-run")).words
     assert "its 8 seats are held; 7 pods have to go first" in text
     assert "8 seats on 8 nodes; 8 pods in 3 units to evict" in text

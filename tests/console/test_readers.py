@@ -29,7 +29,7 @@ def changed(stage: Stage, rng: random.Random) -> None:
         case 3:
             stage.tell(f"pod-group:{pod.namespace}/{pod.pod_group}", Outcome.REFUSAL, "no", 0.5)
         case 4:
-            stage.flights.clear()
+            stage.preemptions.clear()
         case _:
             node = rng.randrange(len(stage.nodes))
             stage.nodes[node] = replace(stage.nodes[node], unschedulable=rng.random() < 0.5)
@@ -48,7 +48,7 @@ def test_rows_and_sums_are_those_of_a_fresh_reader() -> None:
 
 def test_what_did_not_change_is_not_made_again() -> None:
     stage = training_cluster()
-    stage.flights.clear()
+    stage.preemptions.clear()
     gangs, nodes = GangReader(stage.resolver), NodeReader()
     capture = stage.capture()
     before, sums = gangs.read(capture), nodes.read(capture.snapshot)
@@ -58,10 +58,10 @@ def test_what_did_not_change_is_not_made_again() -> None:
 
 def test_plan_for_a_pod_of_no_gang_has_a_row() -> None:
     stage = training_cluster()
-    flight = stage.flights[0]
+    preemption = stage.preemptions[0]
     single = GangKey("single", "batch", "urgent")
-    plan = replace(flight.plan, gang=single)
-    stage.flights = [replace(flight, plan=plan)]
+    plan = replace(preemption.plan, gang=single)
+    stage.preemptions = [replace(preemption, plan=plan)]
     picture = PictureMaker(stage.resolver).read(stage.capture())
     row = next(row for row in picture.rows if row.key == "single:batch/urgent")
     assert (row.state, row.seats) == ("waiting", 8)

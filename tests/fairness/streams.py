@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from extender.gang.booking.bookings import Bookings
-from extender.gang.core.book import Book
+from extender.gang.core.reservations import Reservations
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.ends import EXPECTED
 from extender.gang.plan.planner import Planner
@@ -88,7 +88,7 @@ class Stream:
         self._refused: dict[GangKey, Refusal] = {}
         self._resolver = Resolver(Settings().groups)
         self._planner = Planner(Settings(), self._resolver)
-        self._book = Book()
+        self._reservations = Reservations()
         self._state = self._look()
         self._bookings = Bookings(
             FairnessSettings(
@@ -97,14 +97,14 @@ class Stream:
                 idle_share=1.0,
                 namespace_idle_share=1.0,
             ),
-            self._book,
+            self._reservations,
             Clocks(monotonic=lambda: float(self.now), wall=lambda: NOW + self.now),
             lambda: self._state,
             self._gang,
             self._refused.get,
             self._search,
         )
-        self._spare = Spare(self._book, self, lambda: float(self.now))
+        self._spare = Spare(self._reservations, self, lambda: float(self.now))
 
     # -- what the parts ask for -----------------------------------------------------------
 
@@ -227,7 +227,7 @@ class Stream:
             gang = self._gang(key)
             if not gang.pending or not gang.missing:
                 continue
-            holds = (*self._book.holds(), *self._bookings.holds_against(gang, self._state))
+            holds = (*self._reservations.holds(), *self._bookings.holds_against(gang, self._state))
             answer = self._planner.plan(GangQuestion(gang, self._state, holds))
             if isinstance(answer, Refusal):
                 self._refused[key] = answer
@@ -276,8 +276,8 @@ class Stream:
         whole = self._each * len(self._nodes)
         kept = sum(
             min(dict(hold.requests).get(GPU, 0), self._free(name)[GPU])
-            for name in self._book.booked.nodes()
-            for hold in self._book.booked.on(name)
+            for name in self._reservations.booked.nodes()
+            for hold in self._reservations.booked.on(name)
             if hold.gang.name == BIG
         )
         outcome.kept += kept

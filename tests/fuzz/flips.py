@@ -173,8 +173,8 @@ class Story:
         """Chosen no more nothing is held; chosen again a gang is seated."""
         await self.rig.client.patch(NAMESPACE, {"metadata": {"labels": {"team": "none"}}})
         await self._known("none")
-        book = self.rig.coordinator.book
-        await self.rig.until(lambda: not list(book.holds()), "seats are given back")
+        reservations = self.rig.coordinator.reservations
+        await self.rig.until(lambda: not list(reservations.holds()), "seats are given back")
         await self._end()
         await self._high()
         await self.rig.client.patch(NAMESPACE, {"metadata": {"labels": {"team": "a"}}})

@@ -180,9 +180,11 @@ class Target:
         """Nobody was evicted or planned for."""
         coordinator = self.rig.coordinator
         assert await self.rig.names() == self.pods, "somebody was evicted"
-        plans = [flight.key for flight in coordinator.book if flight.plan.victims]
+        plans = [
+            preemption.key for preemption in coordinator.reservations if preemption.plan.victims
+        ]
         assert not plans, "a plan with victims was made"
-        assert not coordinator.flights.evictions.broken()
+        assert not coordinator.preemptions.evictions.broken()
 
     def complain(self) -> None:
         """Raise AssertionError when something was logged as an error."""

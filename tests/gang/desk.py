@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from extender.gang.booking.bookings import Bookings
-from extender.gang.core.book import Book
+from extender.gang.core.reservations import Reservations
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.runtime.clocks import Clocks
@@ -49,7 +49,7 @@ class Desk:
         self._generation = 0
         self._resolver = Resolver(Settings().groups)
         self._planner = Planner(Settings(), self._resolver)
-        self.book = Book()
+        self.reservations = Reservations()
         self.state = self.look()
         wanted = {
             "patience_seconds": 0.0,
@@ -60,7 +60,7 @@ class Desk:
         }
         self.bookings = Bookings(
             FairnessSettings(booking=True, **wanted),  # type: ignore[arg-type]
-            self.book,
+            self.reservations,
             Clocks(monotonic=lambda: self.seconds, wall=lambda: NOW + self.seconds + self.clock),
             self.read,
             self.resolve,

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from msgspec.structs import replace
 
-from extender.gang.core.book import Flight
+from extender.gang.core.reservations import Preemption
 from extender.model.settings import BindSettings, Settings
 from extender.wire.bind_json import BindArgs
 from tests.gang.rig import FAST, PODS, Rig
@@ -62,8 +62,8 @@ async def seated(rig: Rig, count: int = 3) -> dict[str, str]:
     return seats
 
 
-def flight(rig: Rig) -> Flight:
-    found = rig.coordinator.book.get(rig.resolver_key("g-0"))
+def preemption(rig: Rig) -> Preemption:
+    found = rig.coordinator.reservations.get(rig.resolver_key("g-0"))
     assert found is not None
     return found
 

@@ -8,12 +8,12 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from extender.gang.core.book import Book, Flight
 from extender.gang.core.refused_seats import RefusedSeats
 from extender.gang.core.requeuing import Requeuing
+from extender.gang.core.reservations import Preemption, Reservations
 from extender.gang.plan.question import Masks
-from extender.gang.scheduler_view.evidence import Evidence
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.scheduler_view.node_lists import NodeLists
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.gang import Gang
 from tests.gang.world import bare_plan, gang_key, pod
 
@@ -30,54 +30,54 @@ class Seats:
         self.ends: list[Callable[[], None]] = []
         """What is to be done when a put-off ends."""
         self.one, self.other = pod("one"), pod("other")
-        self.flight = Flight(
+        self.preemption = Preemption(
             plan=bare_plan(gang_key("g")),
             pods={each.uid: each for each in (self.one, self.other)},
             seats={self.one.uid: "n1", self.other.uid: "n2"},
-            state=FlightState.OPEN,
+            state=PreemptionState.OPEN,
             since=0.0,
         )
-        self.book = book = Book()
-        book.open_flight(self.flight, ())
+        self.reservations = reservations = Reservations()
+        reservations.open_preemption(self.preemption, ())
         calls = SimpleNamespace(
             needs_nominations=lambda: True,
-            again=lambda flight, uid: None,
-            after=lambda flight, seconds, work: self.ends.append(work),
-            now=lambda flight, uids: self.called.extend(uids),
+            again=lambda preemption, uid: None,
+            after=lambda preemption, seconds, work: self.ends.append(work),
+            now=lambda preemption, uids: self.called.extend(uids),
         )
-        self.evidence = Evidence(lambda: self.now)
+        self.evidence = NodeLists(lambda: self.now)
         self.refused = RefusedSeats(
-            book,
+            reservations,
             lambda: self.now,
             self.evidence,
             cast(Requeuing, calls),
             self._change,
-            lambda flight, pod: None,
+            lambda preemption, pod: None,
         )
 
     def starts(self) -> bool:
         """Whether the start may begin with the one."""
-        return self.refused.starts_with(self.flight, self.one, alone=True)
+        return self.refused.starts_with(self.preemption, self.one, alone=True)
 
     def misses(self, *others: str) -> None:
         """The other is not offered its seat: a list has only ``others``; none: it is to preempt."""
-        self.refused.seat_not_offered(self.flight, self.other, frozenset(others))
+        self.refused.seat_not_offered(self.preemption, self.other, frozenset(others))
 
-    def _change(self, flight: Flight, why: str, masks: Masks) -> None:
+    def _change(self, preemption: Preemption, why: str, masks: Masks) -> None:
         self.changed.append(why)
         self.masked = dict(masks)
 
     def waits_on(self, node: str, priority: int, gang: str = "another") -> None:
         """Another gang has a seat there, and waits for a pod to go from it."""
         waits = pod(f"{gang}-waits", priority=priority)
-        flight = Flight(
+        preemption = Preemption(
             plan=replace(bare_plan(gang_key(gang)), priority=priority),
             pods={waits.uid: waits},
             seats={waits.uid: node},
-            state=FlightState.WAITING,
+            state=PreemptionState.WAITING,
             since=0.0,
         )
-        self.book.open_flight(flight, [(node, "going", (("cpu", 2000),))])
+        self.reservations.open_preemption(preemption, [(node, "going", (("cpu", 2000),))])
 
     def left_out(self) -> frozenset[str]:
         """The nodes that do not count for members like the other."""

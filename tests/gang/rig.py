@@ -113,7 +113,7 @@ class Rig:
                 self.coordinator.observe_node(change.old, change.new)
 
         self.cache.subscribe(observe)
-        spare = Spare(self.coordinator.book, self.cache, time.monotonic)
+        spare = Spare(self.coordinator.reservations, self.cache, time.monotonic)
         self.verbs = ExtenderVerbs(self.cache, self.coordinator, spare, settings)
         await self.cache.start()
         await self.cache.wait_synced(60)

@@ -9,9 +9,9 @@ import asyncio
 
 import pytest
 
-from extender.gang.core.book import Flight
+from extender.gang.core.reservations import Preemption
 from extender.gang.tell.decisions import Verb
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.wire.filter_json import FilterArgs
 from tests.gang.rig import HIGH, Rig, full_cluster
 from tests.gang.test_resized_pods import asks_for
@@ -83,22 +83,22 @@ async def test_a_seat_that_is_lost_alone_leaves_room(rig: Rig) -> None:
     for name in HIGH:
         await rig.pod(name, cls="high", group="high", cpu="4")
     await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 3, "all pods")
-    flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
-    assert isinstance(flight, Flight)
-    await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
-    seats = {pod.name: flight.seats[uid] for uid, pod in flight.pods.items()}
+    preemption = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
+    assert isinstance(preemption, Preemption)
+    await rig.until(lambda: preemption.state is PreemptionState.OPEN, "the seats are open")
+    seats = {pod.name: preemption.seats[uid] for uid, pod in preemption.pods.items()}
     assert (await rig.filter("high-1", *seats.values())).node_names == [seats["high-1"]]
     wants = {"spec": {"schedulingPolicy": {"gang": {"minCount": 1}}}}
     path = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups/high"
     await rig.client.patch(path, wants)
     resolve = rig.coordinator.resolver.resolve
     await rig.until(
-        lambda: resolve(flight.key, rig.cache.snapshot()).min_count == 1, "it wants one"
+        lambda: resolve(preemption.key, rig.cache.snapshot()).min_count == 1, "it wants one"
     )
     rig.coordinator.evidence._freed.clear()
     await rig.remove("high-1")
-    await rig.until(lambda: len(flight.seats) == 1, "the seat is given back")
-    assert not flight.over
+    await rig.until(lambda: len(preemption.seats) == 1, "the seat is given back")
+    assert not preemption.over
     await rig.group("late", 1, "high")
     await rig.pod("late-0", cls="high", group="late", cpu="4")
     await rig.filter("late-0", "n9")
@@ -106,5 +106,9 @@ async def test_a_seat_that_is_lost_alone_leaves_room(rig: Rig) -> None:
 
 
 def _victims(rig: Rig) -> list[str]:
-    assert len(rig.coordinator.book)
-    return [victim.name for flight in rig.coordinator.book for victim in flight.plan.victims]
+    assert len(rig.coordinator.reservations)
+    return [
+        victim.name
+        for preemption in rig.coordinator.reservations
+        for victim in preemption.plan.victims
+    ]

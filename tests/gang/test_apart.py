@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from extender.gang.core import flights
-from extender.gang.core.book import Flight
+from extender.gang.core import preemptions
+from extender.gang.core.reservations import Preemption
 from extender.gang.tell.decisions import Verb
 from tests.gang.rig import Rig
 
@@ -16,13 +16,13 @@ async def test_a_plan_that_cannot_be_looked_at_delays_no_other(
     for name in ("first", "second"):
         await rig.gang(name, 1, "high")
         await rig.coordinator.ensure(rig.resolver_key(f"{name}-0"), Verb.FILTER)
-    await rig.until(lambda: len(rig.coordinator.book) == 2, "both have seats")
+    await rig.until(lambda: len(rig.coordinator.reservations) == 2, "both have seats")
 
-    def broken(flight: Flight, *rest: object) -> str | None:
-        if flight.key.name == "first":
+    def broken(preemption: Preemption, *rest: object) -> str | None:
+        if preemption.key.name == "first":
             raise ZeroDivisionError
         return "its time is over"
 
-    monkeypatch.setattr(flights, "late", broken)
+    monkeypatch.setattr(preemptions, "late", broken)
     await rig.until(lambda: "gave-up" in rig.outcomes("second"), "the other one ends")
-    assert [flight.key.name for flight in rig.coordinator.book] == ["first"]
+    assert [preemption.key.name for preemption in rig.coordinator.reservations] == ["first"]

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.core import refused_seats
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.errors import UnknownPod
 from extender.model.settings import BindSettings
 from extender.sandbox.faults import Fault
@@ -21,10 +21,10 @@ from tests.gang.held_binds import (
     args,
     bind,
     bound_to,
-    flight,
     held,
     holding,
     nodes_of,
+    preemption,
     seated,
     stay,
 )
@@ -103,16 +103,16 @@ async def test_a_node_that_is_gone_lets_nobody_through_and_the_plan_is_changed(r
     seats = await seated(rig)
     first = [bind(rig, name, seats[name]) for name in GANG[:2]]
     await held(rig, 2)
-    old = flight(rig)
+    old = preemption(rig)
     await rig.client.delete(f"/api/v1/nodes/{seats['g-2']}")
     for error in await asyncio.gather(*first):
         assert "nobody is bound" in error
         assert "is gone" in error
     await rig.until(
-        lambda: flight(rig) is not old and flight(rig).state is FlightState.OPEN,
+        lambda: preemption(rig) is not old and preemption(rig).state is PreemptionState.OPEN,
         "another plan is open",
     )
-    assert seats["g-2"] not in flight(rig).seats.values()
+    assert seats["g-2"] not in preemption(rig).seats.values()
     assert set((await nodes_of(rig)).values()) == {""}
 
 
@@ -121,8 +121,8 @@ async def test_who_does_not_come_in_time_is_named_and_seats_are_kept(rig: Rig) -
     seats = await seated(rig)
     errors = await asyncio.gather(*[bind(rig, name, seats[name]) for name in GANG[:2]])
     assert all("nobody is bound" in each and "g-2 did not come" in each for each in errors)
-    assert flight(rig).state is FlightState.OPEN
-    assert len(flight(rig).seats) == 3
+    assert preemption(rig).state is PreemptionState.OPEN
+    assert len(preemption(rig).seats) == 3
     assert await asyncio.gather(*[bind(rig, name, seats[name]) for name in GANG]) == ["", "", ""]
 
 
@@ -248,15 +248,15 @@ async def test_a_seat_that_was_refused_once_is_changed_while_others_are_held(
     seats = await seated(rig)
     first = [bind(rig, name, seats[name]) for name in GANG[:2]]
     await held(rig, 2)
-    old = flight(rig)
+    old = preemption(rig)
     await rig.filter("g-2", seats["g-0"])
     for error in await asyncio.gather(*first):
         assert "does not accept g-2" in error
     await rig.until(
-        lambda: flight(rig) is not old and flight(rig).state is FlightState.OPEN,
+        lambda: preemption(rig) is not old and preemption(rig).state is PreemptionState.OPEN,
         "another plan is open",
     )
-    assert flight(rig).seats[rig.cached("g-2").uid] != seats["g-2"]
+    assert preemption(rig).seats[rig.cached("g-2").uid] != seats["g-2"]
 
 
 @pytest.mark.parametrize("rig", [FEW], indirect=True)

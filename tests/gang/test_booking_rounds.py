@@ -85,7 +85,7 @@ async def test_who_was_let_in_is_counted_on_whatever_is_observed_later() -> None
     await desk.round(3.0)
     assert desk.booked == {"big"}
     assert len(desk.asked) == asked, "nothing has to be worked out again"
-    assert [each for name in ("n0", "n1") for each in desk.book.booked.on(name)] == []
+    assert [each for name in ("n0", "n1") for each in desk.reservations.booked.on(name)] == []
 
 
 def cordoned(desk: Desk) -> None:
@@ -123,7 +123,7 @@ async def test_what_changed_while_it_was_worked_out_is_not_booked(
     await desk.bookings.round([gang_key("big")])
     assert desk.asked
     assert desk.booked == set()
-    assert desk.book.booked.nodes() == set()
+    assert desk.reservations.booked.nodes() == set()
 
 
 async def test_a_gang_whose_search_fails_keeps_no_other_from_its_turn() -> None:

@@ -281,11 +281,11 @@ async def test_a_namespace_that_is_not_enforced_gives_its_room_back_at_once() ->
     desk.gang("big", 2, 5)
     await desk.round()
     desk.remove("b0")
-    assert desk.book.booked.nodes()
+    assert desk.reservations.booked.nodes()
     desk.left_alone.add("default")
     desk.bookings.tick()
     assert desk.booked == set()
-    assert desk.book.booked.nodes() == set()
+    assert desk.reservations.booked.nodes() == set()
 
 
 # -- work ---------------------------------------------------------------------------------
@@ -315,7 +315,7 @@ async def test_one_event_costs_the_same_however_many_seats_there_are(
         assert desk.booked == {"big"}
         looked.clear()
         desk.remove("b0")
-        assert [hold.node for hold in desk.book.booked.on("n0")] == ["n0"]
+        assert [hold.node for hold in desk.reservations.booked.on("n0")] == ["n0"]
         event = len(looked)
         await desk.round(0.25)
         await desk.round(0.25)

@@ -66,7 +66,7 @@ async def labelled(rig: Rig, team: str) -> None:
 
 def kept(rig: Rig) -> dict[str, int]:
     """Cores kept of each node for booked starts."""
-    booked = rig.coordinator.book.booked
+    booked = rig.coordinator.reservations.booked
     return {
         node: sum(dict(hold.requests).get("cpu", 0) // 1000 for hold in holds)
         for node in sorted(booked.nodes())
@@ -173,12 +173,12 @@ async def test_another_gang_is_planned_around_a_booked_start() -> None:
         await rig.gang("small", 1, "same")
         assert (await rig.filter("small-0", first)).node_names == []
         await rig.remove(f"b{other[1:]}")
-        gone = rig.coordinator.book
+        gone = rig.coordinator.reservations
         await rig.until(lambda: len(gone) > 0, "somebody has a plan")
-        for flight in gone:
-            assert flight.key.name in ("big", "small")
-            if flight.key.name == "small":
-                assert set(flight.seats.values()) == {other}
+        for preemption in gone:
+            assert preemption.key.name in ("big", "small")
+            if preemption.key.name == "small":
+                assert set(preemption.seats.values()) == {other}
 
 
 async def test_a_service_that_never_ends_is_not_waited_for() -> None:

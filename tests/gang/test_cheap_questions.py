@@ -8,7 +8,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from extender.gang.core.book import Book
+from extender.gang.core.reservations import Reservations
 from extender.gang.core.unit import Fate
 from extender.model.objects import GangKey
 from extender.verbs.preempt import Waits
@@ -30,20 +30,20 @@ def test_a_question_does_not_look_through_all_victims_of_all_plans() -> None:
     """Each question about a member of any gang once took 0.5 ms more for ten thousand victims."""
     took = {}
     for count in (10, 10_000):
-        book, (flight, _) = Book(), seated(1)
+        reservations, (preemption, _) = Reservations(), seated(1)
         named = unit("big", count).victims.values()
-        flight.victims = {each.uid: replace(each, unit="big") for each in named}
-        book.open_flight(flight, [])
-        assert book.takes_unit("big")
-        assert not book.takes_unit("other")
-        took[count] = seconds_of(partial(book.takes_unit, "big")) + seconds_of(
-            partial(book.takes_unit, "other")
+        preemption.victims = {each.uid: replace(each, unit="big") for each in named}
+        reservations.open_preemption(preemption, [])
+        assert reservations.takes_unit("big")
+        assert not reservations.takes_unit("other")
+        took[count] = seconds_of(partial(reservations.takes_unit, "big")) + seconds_of(
+            partial(reservations.takes_unit, "other")
         )
-        for uid in list(flight.victims)[1:]:
-            del flight.victims[uid]
-            assert book.takes_unit("big")
-        flight.victims.clear()
-        assert not book.takes_unit("big")
+        for uid in list(preemption.victims)[1:]:
+            del preemption.victims[uid]
+            assert reservations.takes_unit("big")
+        preemption.victims.clear()
+        assert not reservations.takes_unit("big")
     assert took[10_000] < 20 * took[10]
 
 
@@ -80,19 +80,19 @@ def test_a_unit_owes_who_must_go_and_is_not_asked_for_or_may_be_refused_in_vain(
     assert half.fates == {}
 
 
-def test_a_unit_is_taken_as_long_as_one_of_the_plans_that_take_it_is_in_flight() -> None:
-    book = Book()
-    flights = []
+def test_a_unit_is_taken_as_long_as_one_of_the_plans_that_take_it_is_in_preemption() -> None:
+    reservations = Reservations()
+    preemptions = []
     for name in ("one", "other"):
-        flight, _ = seated(1)
-        flight.plan = replace(flight.plan, gang=GangKey("pod-group", "ns", name))
-        flight.victims = {"v": replace(unit("v", 1).victims["v-0"], uid="v", unit="shared")}
-        book.open_flight(flight, [])
-        flights.append(flight)
-    book.close(flights[0].key)
-    assert book.takes_unit("shared")
-    book.close(flights[1].key)
-    assert not book.takes_unit("shared")
+        preemption, _ = seated(1)
+        preemption.plan = replace(preemption.plan, gang=GangKey("pod-group", "ns", name))
+        preemption.victims = {"v": replace(unit("v", 1).victims["v-0"], uid="v", unit="shared")}
+        reservations.open_preemption(preemption, [])
+        preemptions.append(preemption)
+    reservations.close(preemptions[0].key)
+    assert reservations.takes_unit("shared")
+    reservations.close(preemptions[1].key)
+    assert not reservations.takes_unit("shared")
 
 
 async def test_nor_through_all_whose_eviction_is_accepted(rig: Rig) -> None:
@@ -102,7 +102,7 @@ async def test_nor_through_all_whose_eviction_is_accepted(rig: Rig) -> None:
     await rig.gang("high", 2, "high")
     await rig.until(lambda: rig.cache.pod_named("default", "b") is not None)
     await rig.stop_rounds()
-    evictions, context = rig.coordinator.flights.evictions, rig.verbs.context
+    evictions, context = rig.coordinator.preemptions.evictions, rig.verbs.context
     evictions._dispatch.add = lambda unit: None  # type: ignore[method-assign]
     plan = seated(1)[0].plan
     one, waits = rig.cached("b"), rig.cached("high-0")

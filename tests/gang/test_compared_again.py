@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from extender.gang.core.unit import EvictionUnit
 from extender.gang.tell.decisions import Verb
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.plan import Refusal
 from extender.model.settings import EvictionSettings
 from extender.sandbox.faults import Fault
@@ -44,14 +44,16 @@ async def test_nobody_goes_for_a_gang_that_became_incomplete_during_the_search(r
     await rig.preempt("high-0", n0=["low-0"])
     await rig.rounds()
     assert await rig.names() == {*LOW, "high-0"}
-    assert not len(rig.coordinator.book)
+    assert not len(rig.coordinator.reservations)
 
 
 async def test_a_victim_that_left_during_the_search_is_not_waited_for(rig: Rig) -> None:
     await full_cluster(rig)
     await _while_searching(rig, "low-0")
     await rig.preempt("high-0", n0=["low-0"])
-    await rig.until(lambda: any(f.state.value == "open" for f in rig.coordinator.book), "open")
+    await rig.until(
+        lambda: any(f.state.value == "open" for f in rig.coordinator.reservations), "open"
+    )
 
 
 async def test_a_pod_waited_for_that_left_during_the_search_is_not_waited_for(rig: Rig) -> None:
@@ -61,9 +63,11 @@ async def test_a_pod_waited_for_that_left_during_the_search_is_not_waited_for(ri
     await rig.until(lambda: all(rig.cached(name).deleting for name in LOW), "both terminate")
     await _while_searching(rig, "low-0")
     await rig.preempt("high-0", n0=["low-0"])
-    await rig.until(lambda: len(rig.coordinator.book) == 1, "there is a plan")
+    await rig.until(lambda: len(rig.coordinator.reservations) == 1, "there is a plan")
     await rig.remove("low-1")
-    await rig.until(lambda: any(f.state.value == "open" for f in rig.coordinator.book), "open")
+    await rig.until(
+        lambda: any(f.state.value == "open" for f in rig.coordinator.reservations), "open"
+    )
 
 
 @pytest.mark.parametrize("delete", [False, True])
@@ -83,7 +87,7 @@ async def test_seats_do_not_open_on_a_node_that_was_closed_meanwhile(
     await rig.rounds()
     for name in HIGH:
         assert (await rig.filter(name, "n0")).node_names == []
-    assert all(flight.state.value != "open" for flight in rig.coordinator.book)
+    assert all(preemption.state.value != "open" for preemption in rig.coordinator.reservations)
 
 
 async def test_a_protected_pod_is_spared_at_the_last_moment(rig: Rig) -> None:
@@ -100,10 +104,10 @@ async def test_a_protected_pod_is_spared_at_the_last_moment(rig: Rig) -> None:
         )
     await rig.until(lambda: all(rig.cached(name) != before[name] for name in LOW), "protected")
     let_go(mark)
-    await rig.until(lambda: not len(rig.coordinator.book), "the plan is over")
+    await rig.until(lambda: not len(rig.coordinator.reservations), "the plan is over")
     await rig.rounds()
     assert await rig.names() == {*LOW, *HIGH}
-    assert not len(rig.coordinator.book)
+    assert not len(rig.coordinator.reservations)
 
 
 async def test_a_node_that_closes_between_record_and_eviction_spares_the_victims(rig: Rig) -> None:
@@ -123,12 +127,12 @@ async def test_a_plan_that_is_being_changed_evicts_nobody_when_its_rehearsal_end
     await full_cluster(rig)
     slow = held_back(rig, "DELETE", "dryRun", times=2)
     await rig.preempt("high-0", n0=["low-0"])
-    flight = next(iter(rig.coordinator.book))
+    preemption = next(iter(rig.coordinator.reservations))
     await rig.until(lambda: slow.hits > 0, "it is rehearsed")
-    rig.coordinator.flights.change(flight)
+    rig.coordinator.preemptions.change(preemption)
     let_go(slow)
     await rig.rounds()
-    assert flight.state is FlightState.CHANGING
+    assert preemption.state is PreemptionState.CHANGING
     assert set(LOW) <= await rig.names()
 
 
@@ -143,7 +147,7 @@ async def test_a_victim_that_goes_by_itself_is_not_asked_to_go_sooner() -> None:
         slow = held_back(rig, "DELETE", f"low-{REAL_DELETE}")
         await rig.preempt("high-0", n0=["low-0"])
         await rig.until(lambda: slow.hits == 1, "the first eviction is on its way")
-        evictions = rig.coordinator.flights.evictions
+        evictions = rig.coordinator.preemptions.evictions
         later, _ = [u.name for u in evictions.unfinished() if "waiting" in fates_of(u)]
         name = next(p.name for p in rig.cache.store.pods.by_uid.values() if p.uid == later)
         await rig.client.delete(f"{PODS}/{name}", grace=60)
@@ -167,14 +171,14 @@ async def test_nothing_is_planned_on_a_cache_that_went_stale_in_the_queue(rig: R
     answer = await asked
     assert isinstance(answer, Refusal)
     assert answer.code == "stale"
-    assert not len(rig.coordinator.book)
+    assert not len(rig.coordinator.reservations)
 
 
 async def test_no_plan_is_changed_on_a_cache_that_went_stale_in_the_queue(rig: Rig) -> None:
     await full_cluster(rig, grace=30)
     await rig.preempt("high-0", n0=["low-0"])
-    flight = next(iter(rig.coordinator.book))
-    await rig.until(lambda: flight.state is FlightState.WAITING, "evictions are sent")
+    preemption = next(iter(rig.coordinator.reservations))
+    await rig.until(lambda: preemption.state is PreemptionState.WAITING, "evictions are sent")
     searches: list[bool] = []
     thread, fresh = rig.coordinator._planning.thread, rig.cache.stale_for
     search = thread.plan
@@ -186,14 +190,14 @@ async def test_no_plan_is_changed_on_a_cache_that_went_stale_in_the_queue(rig: R
     thread.plan = plan  # type: ignore[method-assign, assignment]
     lock = rig.coordinator._planning.turns.lock
     async with lock.turn(None):
-        rig.coordinator._replan(flight, "for a test")
+        rig.coordinator._replan(preemption, "for a test")
         await rig.until(lambda: bool(lock._urgent), "it waits for its turn")
         rig.cache.stale_for = lambda: 60.0  # type: ignore[method-assign]
     await rig.rounds()
     assert searches == []
-    assert flight.state is FlightState.CHANGING
+    assert preemption.state is PreemptionState.CHANGING
     rig.cache.stale_for = fresh  # type: ignore[method-assign]
-    await rig.until(lambda: flight.over, "another plan takes its place")
+    await rig.until(lambda: preemption.over, "another plan takes its place")
     assert searches == [True]
 
 

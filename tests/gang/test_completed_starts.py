@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from extender.gang.core.book import Flight
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.core.reservations import Preemption
+from extender.gang.tell.preemption_state import PreemptionState
 from tests.gang.rig import Rig
 
 
@@ -18,25 +18,27 @@ async def test_seats_of_who_completes_a_start_are_not_taken_over(
     await rig.nodes(2, first=2)
     await rig.gang("high", 2, "high")
     await rig.filter("high-0", "n0", "n1", "n2", "n3")
-    (flight,) = rig.coordinator.book
-    await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
-    sat, lost = (flight.seats[rig.cached(f"high-{i}").uid] for i in range(2))
+    (preemption,) = rig.coordinator.reservations
+    await rig.until(lambda: preemption.state is PreemptionState.OPEN, "the seats are open")
+    sat, lost = (preemption.seats[rig.cached(f"high-{i}").uid] for i in range(2))
     assert (await rig.filter("high-0", sat)).node_names == [sat]
     await rig.bind("high-0", sat)
-    await rig.until(lambda: len(flight.seats) == 1, "one sits")
+    await rig.until(lambda: len(preemption.seats) == 1, "one sits")
     await rig.client.patch(f"/api/v1/nodes/{lost}", {"spec": {"unschedulable": True}})
 
     def changed() -> bool:
-        flights: list[Flight] = list(rig.coordinator.book)
-        return [(f.state, lost in f.seats.values()) for f in flights] == [(FlightState.OPEN, False)]
+        preemptions: list[Preemption] = list(rig.coordinator.reservations)
+        return [(f.state, lost in f.seats.values()) for f in preemptions] == [
+            (PreemptionState.OPEN, False)
+        ]
 
     await rig.until(changed, "the other has another seat")
     if restarted:
         await rig.kill()
         await rig.start()
-        (flight,) = rig.coordinator.book
-        rig.coordinator.book.not_coming(flight, flight.presumed)
+        (preemption,) = rig.coordinator.reservations
+        rig.coordinator.reservations.not_coming(preemption, preemption.presumed)
     await rig.gang("top", 2, "top")
     await rig.preempt("top-0")
     assert "are just taking their seats" in rig.messages("top")
-    assert [flight.key.name for flight in rig.coordinator.book] == ["high"]
+    assert [preemption.key.name for preemption in rig.coordinator.reservations] == ["high"]

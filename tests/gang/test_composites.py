@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.tell.decisions import Verb
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.composite import SUFFIX
 from extender.model.settings import SeatSettings
 from extender.sandbox.apiserver import ApiServer
@@ -84,13 +84,15 @@ async def tree(
 
 async def seated(rig: Rig, *names: str) -> set[str]:
     """Bind members to their seats once these are open; return the nodes."""
-    await rig.until(lambda: [f.state for f in rig.coordinator.book] == [FlightState.OPEN], "seats")
+    await rig.until(
+        lambda: [f.state for f in rig.coordinator.reservations] == [PreemptionState.OPEN], "seats"
+    )
     taken = set()
     for name in names:
         (node,) = (await rig.filter(name, *NODES)).node_names
         await rig.bind(name, node)
         taken.add(node)
-    await rig.until(lambda: not len(rig.coordinator.book), "the plan ends")
+    await rig.until(lambda: not len(rig.coordinator.reservations), "the plan ends")
     return taken
 
 
@@ -115,12 +117,13 @@ async def test_only_the_group_that_says_all_goes_where_the_composite_does_not() 
         deadline = time.monotonic() + 60
         while len(await rig.names()) > 3:
             assert time.monotonic() < deadline
-            if not len(rig.coordinator.book):
+            if not len(rig.coordinator.reservations):
                 here = {pod.node: [pod.name] for pod in map(rig.cached, LOW)}
                 await rig.preempt("urgent", **here)
             await rig.cache.wait_change(rig.cache.generation, 0.05)
         await rig.until(
-            lambda: [f.state for f in rig.coordinator.book] == [FlightState.OPEN], "a seat"
+            lambda: [f.state for f in rig.coordinator.reservations] == [PreemptionState.OPEN],
+            "a seat",
         )
         assert await rig.names() in ({"urgent", *LOW[:2]}, {"urgent", *LOW[2:]})
 
@@ -214,13 +217,13 @@ async def test_a_unit_begun_is_finished_after_a_restart(*, whole: bool) -> None:
 
 
 async def test_a_composite_that_takes_its_seats_is_left_alone() -> None:
-    """What goes together is less than what starts together; its flight is the latter's."""
+    """What goes together is less than what starts together; its preemption is the latter's."""
     async with bed() as rig:
         await tree(rig, "mid", "low", whole=False, parts=True)
         await rig.coordinator.ensure(rig.resolver_key("mid-a-0"), Verb.LOOP)
-        (flight,) = rig.coordinator.book
-        await rig.until(lambda: flight.state is FlightState.OPEN, "seats")
-        node = flight.seats[rig.cached("mid-a-0").uid]
+        (preemption,) = rig.coordinator.reservations
+        await rig.until(lambda: preemption.state is PreemptionState.OPEN, "seats")
+        node = preemption.seats[rig.cached("mid-a-0").uid]
         assert (await rig.filter("mid-a-0", *NODES)).node_names == [node]
         await rig.bind("mid-a-0", node)
         await rig.until(lambda: bool(rig.cached("mid-a-0").node), "one sits")

@@ -7,9 +7,9 @@ import time
 
 from msgspec.structs import replace
 
-from extender.gang.core.book import Flight
+from extender.gang.core.reservations import Preemption
 from extender.gang.tell.decisions import Verb
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.plan import Refusal
 from extender.model.settings import GroupSettings, SeatSettings
 from extender.sandbox.faults import Fault
@@ -22,7 +22,8 @@ async def test_preempt_evicts_the_gang_whole_and_members_get_their_seats(rig: Ri
     assert answer.candidates == {}
     await rig.until_names(*HIGH)
     await rig.until(
-        lambda: all(f.state is FlightState.OPEN for f in rig.coordinator.book), "seats are open"
+        lambda: all(f.state is PreemptionState.OPEN for f in rig.coordinator.reservations),
+        "seats are open",
     )
     taken = {}
     for name in HIGH:
@@ -32,7 +33,7 @@ async def test_preempt_evicts_the_gang_whole_and_members_get_their_seats(rig: Ri
         assert len(result.failed_and_unresolvable) == 1
         await rig.bind(name, taken[name])
     assert set(taken.values()) == {"n0", "n1"}
-    await rig.until(lambda: not len(rig.coordinator.book), "the plan ends")
+    await rig.until(lambda: not len(rig.coordinator.reservations), "the plan ends")
     assert rig.outcomes("high") == ["plan", "done"]
     for _ in range(100):
         if not await rig.records():
@@ -48,19 +49,23 @@ async def test_until_all_room_is_free_no_member_gets_a_node(rig: Rig) -> None:
     assert result.node_names == []
     assert set(result.failed_and_unresolvable) == {"n0", "n1"}
     assert "waits for 2 pods" in result.failed_and_unresolvable["n0"]
-    await rig.until(lambda: next(iter(rig.coordinator.book)).state is FlightState.WAITING)
+    await rig.until(
+        lambda: next(iter(rig.coordinator.reservations)).state is PreemptionState.WAITING
+    )
     await rig.remove("low-0")
     await rig.until(lambda: rig.cache.pod_named("default", "low-0") is None, "the room is there")
     await rig.rounds()
     assert (await rig.filter("high-0", "n0")).node_names == []
     await rig.remove("low-1")
-    await rig.until(lambda: next(iter(rig.coordinator.book)).state is FlightState.OPEN)
+    await rig.until(lambda: next(iter(rig.coordinator.reservations)).state is PreemptionState.OPEN)
 
 
 async def test_seats_are_held_against_pods_of_equal_or_lower_priority(rig: Rig) -> None:
     await full_cluster(rig, grace=30)
     await rig.preempt("high-0", n0=["low-0"])
-    await rig.until(lambda: next(iter(rig.coordinator.book)).state is FlightState.WAITING)
+    await rig.until(
+        lambda: next(iter(rig.coordinator.reservations)).state is PreemptionState.WAITING
+    )
     await rig.remove("low-0")
     await rig.pod("thief", cls="low")
     await rig.pod("small", cls="low", cpu="1")
@@ -85,17 +90,19 @@ async def test_two_pods_offered_one_gap_in_turn_do_not_both_take_it(rig: Rig) ->
 async def test_a_more_urgent_gang_takes_the_seats_over_without_new_evictions(rig: Rig) -> None:
     await full_cluster(rig, grace=30)
     await rig.preempt("high-0", n0=["low-0"])
-    await rig.until(lambda: next(iter(rig.coordinator.book)).state is FlightState.WAITING)
+    await rig.until(
+        lambda: next(iter(rig.coordinator.reservations)).state is PreemptionState.WAITING
+    )
     await rig.gang("top", 2, "top")
     await rig.preempt("top-0", n0=["low-0"])
-    flight = next(iter(rig.coordinator.book))
-    assert flight.key.name == "top"
-    assert flight.plan.victims == ()
-    assert {v.name for v in flight.plan.waits_for} == set(LOW)
+    preemption = next(iter(rig.coordinator.reservations))
+    assert preemption.key.name == "top"
+    assert preemption.plan.victims == ()
+    assert {v.name for v in preemption.plan.waits_for} == set(LOW)
     assert rig.outcomes("high") == ["plan", "gave-up"]
     for name in LOW:
         await rig.remove(name)
-    await rig.until(lambda: flight.state is FlightState.OPEN)
+    await rig.until(lambda: preemption.state is PreemptionState.OPEN)
     assert (await rig.filter("high-0", "n0", "n1")).node_names == []
     assert len((await rig.filter("top-0", "n0", "n1")).node_names) == 1
 
@@ -111,7 +118,7 @@ async def test_nothing_is_evicted_when_the_record_cannot_be_written(rig: Rig) ->
     rig.server.faults.clear()
     for _ in range(80):
         await rig.preempt("high-0", n0=["low-0"])
-        if len(rig.coordinator.book):
+        if len(rig.coordinator.reservations):
             break
         await asyncio.sleep(0.1)
     await rig.until_names(*HIGH)
@@ -121,7 +128,7 @@ async def test_a_member_deleted_mid_plan_ends_it_and_seats_go_back(rig: Rig) -> 
     await full_cluster(rig, grace=30)
     await rig.preempt("high-0", n0=["low-0"])
     await rig.remove("high-1")
-    await rig.until(lambda: not len(rig.coordinator.book), "the plan ends")
+    await rig.until(lambda: not len(rig.coordinator.reservations), "the plan ends")
     assert "high-1 went away" in rig.messages("high")
 
 
@@ -132,7 +139,7 @@ async def test_seats_nobody_takes_go_back_and_the_gang_waits_before_the_next_try
         await rig.gang("high", 2, "high")
         await rig.filter("high-0", "n0", "n1")
         await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the deadline passes")
-        assert not len(rig.coordinator.book)
+        assert not len(rig.coordinator.reservations)
         assert "did not bind within" in rig.messages("high")
         await rig.filter("high-0", "n0", "n1")
         assert rig.outcomes("high")[-1] == "penalty"
@@ -170,7 +177,7 @@ async def test_a_seat_kube_scheduler_will_not_offer_is_changed() -> None:
         first = await rig.filter("high-0", "n0", "n1", "n2")
         seat = first.node_names[0]
         others = tuple({"n0", "n1", "n2"} - {seat})
-        flight = next(iter(rig.coordinator.book))
+        preemption = next(iter(rig.coordinator.reservations))
         for _ in range(80):
             result = await rig.filter("high-0", *others)
             if result.node_names:
@@ -178,15 +185,15 @@ async def test_a_seat_kube_scheduler_will_not_offer_is_changed() -> None:
             await asyncio.sleep(0.05)
         assert result.node_names
         assert result.node_names[0] != seat
-        assert flight.over
-        assert next(iter(rig.coordinator.book)).replans == 1
+        assert preemption.over
+        assert next(iter(rig.coordinator.reservations)).replans == 1
 
 
 async def test_members_that_cannot_have_their_own_seats_swap(rig: Rig) -> None:
     await rig.gang("high", 2, "high")
     await rig.filter("high-0", "n0", "n1")
-    flight = next(iter(rig.coordinator.book))
-    seats = {pod.name: flight.seats[uid] for uid, pod in flight.pods.items()}
+    preemption = next(iter(rig.coordinator.reservations))
+    seats = {pod.name: preemption.seats[uid] for uid, pod in preemption.pods.items()}
     await rig.filter("high-1", seats["high-0"])
     swapped = await rig.filter("high-0", seats["high-1"])
     assert swapped.node_names == [seats["high-1"]]
@@ -206,7 +213,7 @@ async def test_unknown_size_waits_until_no_member_is_added() -> None:
         while len((await rig.filter("sky-head", "n0", "n1")).node_names) != 1:
             assert time.monotonic() < deadline, "it settles"
             await asyncio.sleep(0.05)
-        assert len(next(iter(rig.coordinator.book)).seats) == 2
+        assert len(next(iter(rig.coordinator.reservations)).seats) == 2
 
 
 async def test_evictions_of_a_single_pod_plan_take_the_gang_along(rig: Rig) -> None:
@@ -215,7 +222,7 @@ async def test_evictions_of_a_single_pod_plan_take_the_gang_along(rig: Rig) -> N
     answer = await rig.preempt("urgent", n0=["low-0"], n1=["low-1"])
     assert answer.candidates == {}
     await rig.until_names("urgent")
-    await rig.until(lambda: next(iter(rig.coordinator.book)).state is FlightState.OPEN)
+    await rig.until(lambda: next(iter(rig.coordinator.reservations)).state is PreemptionState.OPEN)
     assert len((await rig.filter("urgent", "n0", "n1")).node_names) == 1
 
 
@@ -266,9 +273,9 @@ async def test_a_refusal_from_an_old_node_list_does_not_stay(rig: Rig) -> None:
     for _ in range(100):
         await asyncio.sleep(0.05)
         answer = await rig.coordinator.ensure(key, Verb.LOOP)
-        if isinstance(answer, Flight):
+        if isinstance(answer, Preemption):
             break
-    assert isinstance(answer, Flight)
+    assert isinstance(answer, Preemption)
     assert rig.cache.generation == generation
 
 
@@ -296,20 +303,20 @@ async def test_members_with_volumes_only_use_nodes_that_kube_scheduler_named(rig
     assert refused.code == "unseen"
     for _ in range(100):  # the refusal stands for a moment
         await rig.preempt("disk-0", n1=["elder"])
-        if len(rig.coordinator.book):
+        if len(rig.coordinator.reservations):
             break
         await asyncio.sleep(0.05)
     await rig.until_names("old", "disk-0")
-    flight = next(iter(rig.coordinator.book))
-    assert set(flight.seats.values()) == {"n1"}
+    preemption = next(iter(rig.coordinator.reservations))
+    assert set(preemption.seats.values()) == {"n1"}
 
 
 async def test_asking_again_and_again_while_victims_terminate_changes_nothing(rig: Rig) -> None:
     """kube-scheduler retries a member for other reasons: its seat is not refused by that."""
     await full_cluster(rig, grace=30)
     await rig.preempt("high-0", n0=["low-0"])
-    flight = next(iter(rig.coordinator.book))
-    await rig.until(lambda: flight.state is FlightState.WAITING)
+    preemption = next(iter(rig.coordinator.reservations))
+    await rig.until(lambda: preemption.state is PreemptionState.WAITING)
     await rig.preempt("high-0", n1=["low-1"])
-    assert flight.missed == {}
-    assert next(iter(rig.coordinator.book)) is flight
+    assert preemption.missed == {}
+    assert next(iter(rig.coordinator.reservations)) is preemption

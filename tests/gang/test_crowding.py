@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from extender.gang.core import crowding
-from extender.gang.scheduler_view import offers
+from extender.gang.core import starvation
+from extender.gang.scheduler_view import assumed_pods
 from extender.gang.tell.decisions import Verb
 from tests.gang.rig import Rig
 
@@ -47,8 +47,8 @@ class Stream:
 async def test_a_stream_of_more_urgent_pods_is_kept_away_for_a_while(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crowding, "CROWDED_SECONDS", 1.0)
-    monkeypatch.setattr(offers, "OFFER_SECONDS", 1.0)
+    monkeypatch.setattr(starvation, "CROWDED_SECONDS", 1.0)
+    monkeypatch.setattr(assumed_pods, "OFFER_SECONDS", 1.0)
     status = {"allocatable": {"cpu": "4000", "pods": "1100"}}
     await rig.client.create("/api/v1/nodes", {"metadata": {"name": "large"}, "status": status})
     await rig.until(lambda: "large" in rig.cache.snapshot().nodes, "it is there")
@@ -65,7 +65,7 @@ async def test_a_stream_of_more_urgent_pods_is_kept_away_for_a_while(
                 (seated[name],) = answer.node_names
                 await rig.bind(name, seated[name])
         await asyncio.sleep(0.05)
-    await rig.until(lambda: not len(rig.coordinator.book), "all sit")
+    await rig.until(lambda: not len(rig.coordinator.reservations), "all sit")
     assert stream.refused
     refused = stream.refused
     await stream.end()
@@ -78,10 +78,10 @@ async def test_a_stream_of_more_urgent_pods_is_kept_away_for_a_while(
 async def test_it_ends_when_no_member_comes(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     await rig.gang("calm", 2, "high")
     await rig.coordinator.ensure(rig.resolver_key("calm-0"), Verb.LOOP)
-    (flight,) = rig.coordinator.book
+    (preemption,) = rig.coordinator.reservations
     await rig.pod("urgent", cls="top")
-    rig.coordinator.book.keep_away(flight, time.monotonic())
+    rig.coordinator.reservations.keep_away(preemption, time.monotonic())
     assert (await rig.filter("urgent", "n0", "n1")).node_names == []
-    monkeypatch.setattr(crowding, "CLOSED_SECONDS", 0.0)
-    await rig.until(lambda: not flight.closed, "it passes")
+    monkeypatch.setattr(starvation, "CLOSED_SECONDS", 0.0)
+    await rig.until(lambda: not preemption.closed, "it passes")
     assert (await rig.filter("urgent", "n0", "n1")).node_names == ["n0", "n1"]

@@ -121,13 +121,13 @@ async def test_what_is_known_of_one_claim_says_nothing_of_anothers(rig: Rig) -> 
         volume = {"name": "d", "persistentVolumeClaim": {"claimName": f"d-{i}"}}
         await claiming(rig, f"g-{i}", "g", {"volumes": [volume]}, cpu="3")
     await rig.preempt("g-0", n0=["low-0"])
-    assert not len(rig.coordinator.book), "kube-scheduler has named no node for the other"
+    assert not len(rig.coordinator.reservations), "kube-scheduler has named no node for the other"
     await rig.preempt("g-1", n0=["low-0"])
-    assert not len(rig.coordinator.book), "both have to be on one node, and one fits there"
+    assert not len(rig.coordinator.reservations), "both have to be on one node, and one fits there"
     for _ in range(100):  # the refusal stands for a moment
         await rig.preempt("g-1", n1=["low-1"])
-        if len(rig.coordinator.book):
+        if len(rig.coordinator.reservations):
             break
         await asyncio.sleep(0.05)
-    (flight,) = rig.coordinator.book
-    assert set(flight.seats.values()) == {"n0", "n1"}
+    (preemption,) = rig.coordinator.reservations
+    assert set(preemption.seats.values()) == {"n0", "n1"}

@@ -35,7 +35,7 @@ async def test_a_plan_ends_when_its_namespace_is_being_deleted() -> None:
         await rig.filter("high-0", "n0", "n1")
         await rig.until(lambda: hung.hits > 0, "the record hangs")
         rig.cache.store.namespaces.put(Namespace("default", uid="d", ending=True, version=10**9))
-        await rig.until(lambda: not list(rig.coordinator.book), "the plan ends")
+        await rig.until(lambda: not list(rig.coordinator.reservations), "the plan ends")
         assert "namespace default is being deleted" in rig.messages("high")
         assert await rig.names() == {"low-0", "low-1", "high-0", "high-1"}
 

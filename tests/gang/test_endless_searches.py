@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.controller import planner_thread
-from extender.gang.core.book import Flight
+from extender.gang.core.reservations import Preemption
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.tell.decisions import Verb
@@ -61,7 +61,7 @@ async def test_a_search_without_end_is_stopped_and_others_are_planned(
             assert refused.code == "suspended"
             assert rig.coordinator._planning.thread.planner is not before
             answer = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
-            assert isinstance(answer, Flight)
+            assert isinstance(answer, Preemption)
             assert rig.coordinator._term.heartbeats.late() == []
             again = await rig.coordinator.ensure(rig.resolver_key("bad-0"), Verb.LOOP)
             assert isinstance(again, Refusal)
@@ -133,7 +133,7 @@ async def test_a_thread_that_nothing_reaches_makes_the_process_unhealthy(
                 assert "bad" in late[0]
                 await until_written(rig)
                 answer = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
-                assert isinstance(answer, Flight)
+                assert isinstance(answer, Preemption)
     finally:
         release.set()
 

@@ -14,7 +14,7 @@ from extender.gang.core import requeuing
 from extender.gang.core.last_check import KeptGangs, LastCheck
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.tell.decisions import Verb
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.resolver import Resolver
 from extender.kube.api_errors import Conflict
 from extender.model.errors import InvalidInput
@@ -194,7 +194,7 @@ async def test_gang_that_is_not_chosen_gets_kube_schedulers_own_answers(rig: Rig
     answer = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
     assert isinstance(answer, Refusal)
     assert answer.code == "not-enforced"
-    assert not list(rig.coordinator.book)
+    assert not list(rig.coordinator.reservations)
     assert await rig.names() == {"low-0", "low-1", "high-0", "high-1"}
 
 
@@ -218,11 +218,11 @@ async def test_plan_ends_when_its_namespace_is_chosen_no_more(rig: Rig) -> None:
     await choose(rig, "a")
     await rig.gang("high", 2, "high")
     await rig.filter("high-0", "n0", "n1")
-    (flight,) = rig.coordinator.book
-    await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
-    assert rig.coordinator.flights.problem(flight) == ""
+    (preemption,) = rig.coordinator.reservations
+    await rig.until(lambda: preemption.state is PreemptionState.OPEN, "the seats are open")
+    assert rig.coordinator.preemptions.problem(preemption) == ""
     await choose(rig, "none")
-    await rig.until(lambda: not list(rig.coordinator.book), "the plan ends")
+    await rig.until(lambda: not list(rig.coordinator.reservations), "the plan ends")
     assert "not among enforce.namespaces" in rig.messages("high")
 
 
@@ -235,7 +235,7 @@ async def test_plan_whose_record_hangs_ends_when_its_namespace_is_chosen_no_more
     await rig.filter("high-0", "n0", "n1")
     await rig.until(lambda: hung.hits > 0, "the record hangs")
     await choose(rig, "none")
-    await rig.until(lambda: not list(rig.coordinator.book), "the plan ends")
+    await rig.until(lambda: not list(rig.coordinator.reservations), "the plan ends")
     assert "not among enforce.namespaces" in rig.messages("high")
     assert await rig.names() == {"low-0", "low-1", "high-0", "high-1"}
 
@@ -248,7 +248,7 @@ async def test_nobody_else_goes_for_a_gang_that_is_chosen_no_more() -> None:
         await choose(rig, "a")
         await half_evicted(rig)
         await choose(rig, "none")
-        await rig.until(lambda: not list(rig.coordinator.book), "the plan ends")
+        await rig.until(lambda: not list(rig.coordinator.reservations), "the plan ends")
         await rig.rounds()  # what was asked for before that has its answer
         rig.server.faults.clear()
         await rig.rounds()
@@ -264,10 +264,10 @@ async def test_seats_are_given_back_when_a_namespace_is_chosen_no_more() -> None
         await choose(rig, "a")
         await rig.gang("high", 2, "high")
         await rig.filter("high-0", "n0", "n1")
-        (flight,) = rig.coordinator.book
-        await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
+        (preemption,) = rig.coordinator.reservations
+        await rig.until(lambda: preemption.state is PreemptionState.OPEN, "the seats are open")
         await choose(rig, "none")
-        await rig.until(lambda: not list(rig.coordinator.book), "the seats are given back")
+        await rig.until(lambda: not list(rig.coordinator.reservations), "the seats are given back")
         assert "not among enforce.namespaces" in rig.messages("high")
 
 
@@ -279,22 +279,22 @@ async def test_nobody_is_called_to_seats_that_are_given_back(
     await choose(rig, "a")
     await rig.gang("high", 2, "high")
     await rig.filter("high-0", "n0", "n1")
-    (flight,) = rig.coordinator.book
-    await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
-    states: list[FlightState] = []
+    (preemption,) = rig.coordinator.reservations
+    await rig.until(lambda: preemption.state is PreemptionState.OPEN, "the seats are open")
+    states: list[PreemptionState] = []
 
     async def wake(self: Notifier, pod: Pod, node: str, moment: float) -> None:
         if node:
-            states.append(flight.state)
+            states.append(preemption.state)
 
     monkeypatch.setattr(Notifier, "wake", wake)
     assert (await rig.filter("high-0", "n0", "n1")).node_names == [
-        flight.seats[rig.cached("high-0").uid]
+        preemption.seats[rig.cached("high-0").uid]
     ]
     await rig.until(lambda: bool(states), "members are called")
     await choose(rig, "none")
-    await rig.until(lambda: not list(rig.coordinator.book), "the seats are given back")
-    assert set(states) == {FlightState.OPEN}
+    await rig.until(lambda: not list(rig.coordinator.reservations), "the seats are given back")
+    assert set(states) == {PreemptionState.OPEN}
 
 
 async def test_single_pod_of_a_chosen_namespace_preempts_others_as_without_us(rig: Rig) -> None:
@@ -306,7 +306,7 @@ async def test_single_pod_of_a_chosen_namespace_preempts_others_as_without_us(ri
     candidates = {pod.node: NodeVictims((pod.uid,)) for pod in theirs}
     answer = await rig.verbs.preempt(PreemptArgs(rig.cached("single"), candidates))
     assert answer.candidates == candidates
-    assert not list(rig.coordinator.book)
+    assert not list(rig.coordinator.reservations)
 
 
 async def test_gang_of_a_chosen_namespace_waits_rather_than_evict_others(rig: Rig) -> None:
@@ -344,9 +344,9 @@ async def test_pod_that_is_not_chosen_may_not_preempt_into_a_seat(rig: Rig) -> N
     theirs = await other_team(rig, "theirs", cls="low", on="n2")
     await rig.gang("high", 2, "high")
     await rig.filter("high-0", "n0", "n1")
-    (flight,) = rig.coordinator.book
-    await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
-    assert set(flight.seats.values()) == {"n0", "n1"}
+    (preemption,) = rig.coordinator.reservations
+    await rig.until(lambda: preemption.state is PreemptionState.OPEN, "the seats are open")
+    assert set(preemption.seats.values()) == {"n0", "n1"}
     other = await other_team(rig, "other", cls="high")
     candidates = {
         "n0": NodeVictims((rig.cached("small").uid,)),
@@ -365,7 +365,9 @@ async def test_nobody_is_woken_on_a_guess_where_nothing_is_acted_for(rig: Rig) -
     await tried(rig, "ours")
     await rig.gang("high", 1, "high")
     await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
-    await rig.until(lambda: all(flight.recorded for flight in rig.coordinator.book), "recorded")
+    await rig.until(
+        lambda: all(preemption.recorded for preemption in rig.coordinator.reservations), "recorded"
+    )
     await rig.kill()
     await rig.remove("high-0")
     ours, theirs = (
@@ -382,8 +384,8 @@ async def test_seats_are_held_against_those_who_are_not_chosen(rig: Rig) -> None
     await choose(rig, "a")
     await rig.gang("high", 2, "high")
     await rig.filter("high-0", "n0", "n1")
-    (flight,) = rig.coordinator.book
-    await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
+    (preemption,) = rig.coordinator.reservations
+    await rig.until(lambda: preemption.state is PreemptionState.OPEN, "the seats are open")
     found = await other_team(rig, "other", cls="low")
     answer = await rig.verbs.filter(FilterArgs(found, ["n0", "n1"]))
     assert answer.node_names == []

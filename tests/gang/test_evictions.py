@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.plan import Plan
 from extender.model.settings import EvictionSettings, SeatSettings
 from extender.sandbox.faults import Fault
@@ -28,8 +28,8 @@ from tests.gang.rig import (
 async def test_victims_are_marked_before_they_go_and_both_sides_hear_of_it(rig: Rig) -> None:
     await full_cluster(rig, grace=30)
     await rig.preempt("high-0", n0=["low-0"])
-    flight = next(iter(rig.coordinator.book))
-    await rig.until(lambda: flight.state is FlightState.WAITING, "evictions are sent")
+    preemption = next(iter(rig.coordinator.reservations))
+    await rig.until(lambda: preemption.state is PreemptionState.WAITING, "evictions are sent")
     for name in LOW:
         pod = await rig.client.get(f"/api/v1/namespaces/default/pods/{name}")
         assert pod["metadata"]["deletionTimestamp"]
@@ -75,7 +75,7 @@ async def test_after_a_rehearsal_that_is_refused_others_are_tried(rig: Rig, stat
     rig.server.faults.plan(Fault(times=10_000, method="DELETE", path=first.name, status=status))
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan is given up")
-    assert rig.coordinator.flights.shown().unevictable.keys() == {first.uid}
+    assert rig.coordinator.preemptions.shown().unevictable.keys() == {first.uid}
     answer = await rig.coordinator.ask(gang, anywhere(rig))
     assert isinstance(answer, Plan)
     assert {victim.name for victim in answer.victims} == {*LOW} - {first.name}
@@ -88,7 +88,7 @@ async def test_an_outage_of_the_api_is_no_refusal_of_a_pod(rig: Rig) -> None:
         rig.server.faults.plan(Fault(times=10_000, method=method, path="pods/low-", status=503))
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan is given up")
-    assert not rig.coordinator.flights.shown().unevictable
+    assert not rig.coordinator.preemptions.shown().unevictable
 
 
 async def test_a_conflict_is_a_pod_gone_only_when_it_is_gone(rig: Rig) -> None:
@@ -117,7 +117,7 @@ async def test_a_victim_recreated_under_its_name_is_left_alone(rig: Rig) -> None
     await full_cluster(rig)
     rig.server.faults.pause()
     asked = asyncio.create_task(rig.preempt("high-0", n0=["low-0"]))
-    await rig.until(lambda: len(rig.coordinator.book) > 0, "it is planned, and held")
+    await rig.until(lambda: len(rig.coordinator.reservations) > 0, "it is planned, and held")
     storage_pod = await rig_replace(rig, "low-0")
     rig.server.faults.resume()
     await asked
@@ -173,11 +173,11 @@ async def test_an_eviction_on_its_way_is_used_by_whoever_takes_the_seats_over() 
         await rig.until(lambda: slow.hits == 1, "the first eviction is on its way")
         await rig.gang("top", 1, "top")
         await rig.preempt("top-0", n0=["low-0"])
-        flight = next(iter(rig.coordinator.book))
-        assert flight.key.name == "top"
-        assert flight.plan.victims == ()
+        preemption = next(iter(rig.coordinator.reservations))
+        assert preemption.key.name == "top"
+        assert preemption.plan.victims == ()
         let_go(slow)
-        await rig.until(lambda: flight.state is FlightState.OPEN, "the room is there")
+        await rig.until(lambda: preemption.state is PreemptionState.OPEN, "the room is there")
         await rig.rounds()
         assert len([name for name in await rig.names() if name.startswith("low")]) == 2
 

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 import asyncio
 
-from extender.gang.core.book import Flight
-from extender.gang.core.flights import ANSWER_SECONDS
+from extender.gang.core.preemptions import ANSWER_SECONDS
+from extender.gang.core.reservations import Preemption
 from extender.gang.tell.decisions import Verb
 from extender.wire.filter_json import FilterArgs
 from tests.gang.rig import Rig
 
 
-async def seated(rig: Rig) -> tuple[Flight, str]:
+async def seated(rig: Rig) -> tuple[Preemption, str]:
     """A gang of two on two free nodes, its first member on its way; return also its node."""
     await rig.gang("high", 2, "high")
     answer = await rig.filter("high-0", "n0", "n1")
     assert len(answer.node_names) == 1
-    return next(iter(rig.coordinator.book)), answer.node_names[0]
+    return next(iter(rig.coordinator.reservations)), answer.node_names[0]
 
 
 async def test_no_more_urgent_pod_comes_between_two_members_of_a_gang(rig: Rig) -> None:
-    flight, node = await seated(rig)
+    preemption, node = await seated(rig)
     await rig.pod("urgent", cls="top")
     answer = await rig.filter("urgent", "n0", "n1")
     assert answer.node_names == []
-    assert f"held for {flight.key}" in answer.failed_and_unresolvable["n0"]
+    assert f"held for {preemption.key}" in answer.failed_and_unresolvable["n0"]
     await rig.bind("high-0", node)
     other = ({"n0", "n1"} - {node}).pop()
     assert (await rig.filter("urgent", other)).node_names == []
     assert (await rig.filter("high-1", other)).node_names == [other]
     await rig.bind("high-1", other)
-    await rig.until(lambda: not len(rig.coordinator.book), "the gang sits")
+    await rig.until(lambda: not len(rig.coordinator.reservations), "the gang sits")
 
 
 async def test_what_a_pod_was_told_before_the_first_answer_does_not_stand(rig: Rig) -> None:
@@ -40,33 +40,33 @@ async def test_what_a_pod_was_told_before_the_first_answer_does_not_stand(rig: R
     await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
     assert (await rig.filter("small", "n0", "n1")).node_names == ["n0", "n1"]
     await rig.bind("small", "n0")
-    flight = next(iter(rig.coordinator.book))
-    await rig.until(lambda: bool(rig.cached("small").node) and not flight.doubted, "it sits")
+    preemption = next(iter(rig.coordinator.reservations))
+    await rig.until(lambda: bool(rig.cached("small").node) and not preemption.doubted, "it sits")
     for name in ("n0", "n1"):
         assert len((await rig.filter("high-0", "n0", "n1")).node_names) == 1
         assert (await rig.filter("urgent", name)).node_names == []
 
 
 async def test_seats_of_members_that_went_nowhere_keep_nobody_more_urgent_away(rig: Rig) -> None:
-    flight, _ = await seated(rig)
+    preemption, _ = await seated(rig)
     await rig.pod("urgent", cls="top")
     assert (await rig.filter("urgent", "n0", "n1")).node_names == []
-    before = rig.coordinator.book.version
-    flight.answered_at -= ANSWER_SECONDS
-    rig.coordinator.flights.tick()
-    assert rig.coordinator.book.version > before  # who was refused for it is answered anew
+    before = rig.coordinator.reservations.version
+    preemption.answered_at -= ANSWER_SECONDS
+    rig.coordinator.preemptions.tick()
+    assert rig.coordinator.reservations.version > before  # who was refused for it is answered anew
     assert (await rig.filter("urgent", "n0", "n1")).node_names == ["n0", "n1"]
 
 
 async def test_a_member_that_asks_again_before_the_seats_open_makes_them_firm_no_more(
     rig: Rig,
 ) -> None:
-    flight, _ = await seated(rig)
-    rig.coordinator.flights.change(flight)
-    before = rig.coordinator.book.version
+    preemption, _ = await seated(rig)
+    rig.coordinator.preemptions.change(preemption)
+    before = rig.coordinator.reservations.version
     assert (await rig.filter("high-0", "n0", "n1")).node_names == []
-    assert not flight.binding
-    assert rig.coordinator.book.version > before
+    assert not preemption.binding
+    assert rig.coordinator.reservations.version > before
 
 
 async def test_a_gang_that_grows_while_it_is_seated_keeps_its_seats(rig: Rig) -> None:
@@ -79,21 +79,21 @@ async def test_a_gang_that_grows_while_it_is_seated_keeps_its_seats(rig: Rig) ->
         while not (answer := await rig.filter("ray-0", "n0", "n1")).node_names:
             await asyncio.sleep(0.05)
     (node,) = answer.node_names
-    (flight,) = rig.coordinator.book
+    (preemption,) = rig.coordinator.reservations
     await rig.pod("ray-2", cls="high", labels=ray)
     await rig.until(lambda: rig.cache.pod_named("default", "ray-2") is not None, "one more")
     await rig.bind("ray-0", node)
     await rig.until(lambda: bool(rig.cached("ray-0").node), "the first sits")
-    flight.doubted = True
-    rig.coordinator.flights.tick()
+    preemption.doubted = True
+    rig.coordinator.preemptions.tick()
     other = ({"n0", "n1"} - {node}).pop()
     assert (await rig.filter("ray-1", "n0", "n1")).node_names == [other]
     await rig.bind("ray-1", other)
-    await rig.until(lambda: not len(rig.coordinator.book), "both sit")
+    await rig.until(lambda: not len(rig.coordinator.reservations), "both sit")
 
 
 async def test_what_is_held_for_others_is_told_without_their_names(rig: Rig) -> None:
-    flight, _ = await seated(rig)
+    preemption, _ = await seated(rig)
     await rig.client.create("/api/v1/namespaces", {"metadata": {"name": "spy"}})
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
     pods = "/api/v1/namespaces/spy/pods"
@@ -106,7 +106,7 @@ async def test_what_is_held_for_others_is_told_without_their_names(rig: Rig) -> 
     answer = await rig.verbs.filter(FilterArgs(spy, ["n0", "n1"]))
     told = " ".join({**answer.failed, **answer.failed_and_unresolvable}.values())
     assert "held for 1 of other namespaces" in told
-    assert flight.key.name not in told
+    assert preemption.key.name not in told
 
 
 async def test_room_taken_from_seats_that_yield_is_not_missed_by_firm_ones() -> None:
@@ -118,7 +118,7 @@ async def test_room_taken_from_seats_that_yield_is_not_missed_by_firm_ones() -> 
         for name in ("first", "second"):
             await rig.gang(name, 2, "high")
             await rig.coordinator.ensure(rig.resolver_key(f"{name}-0"), Verb.LOOP)
-        assert len(rig.coordinator.book) == 2
+        assert len(rig.coordinator.reservations) == 2
         assert (await rig.filter("first-0", "n0")).node_names == ["n0"]
         await rig.bind("first-0", "n0")
         await rig.until(lambda: bool(rig.cached("first-0").node), "the first member sits")
@@ -141,23 +141,23 @@ async def test_a_member_that_goes_and_is_not_needed_takes_no_other_members_seat_
     await wide.until(lambda: wide.cache.pod_named("default", "high-2") is not None, "three")
     nodes = [f"n{i}" for i in range(4)]
     (first,) = (await wide.filter("high-0", *nodes)).node_names
-    (flight,) = wide.coordinator.book
-    assert len(flight.seats) == 3
+    (preemption,) = wide.coordinator.reservations
+    assert len(preemption.seats) == 3
     await wide.bind("high-0", first)
-    await wide.until(lambda: len(flight.seats) == 2, "one sits")
+    await wide.until(lambda: len(preemption.seats) == 2, "one sits")
     await wide.remove("high-2")
     await wide.until(lambda: wide.cache.pod_named("default", "high-2") is None, "one goes")
-    assert list(wide.coordinator.book) == [flight]
-    assert (await wide.filter("high-1", *nodes)).node_names == list(flight.seats.values())
-    await wide.bind("high-1", flight.seats[wide.cached("high-1").uid])
-    await wide.until(lambda: not len(wide.coordinator.book), "the other sits")
+    assert list(wide.coordinator.reservations) == [preemption]
+    assert (await wide.filter("high-1", *nodes)).node_names == list(preemption.seats.values())
+    await wide.bind("high-1", preemption.seats[wide.cached("high-1").uid])
+    await wide.until(lambda: not len(wide.coordinator.reservations), "the other sits")
     assert "all 2 members are bound" in wide.messages("high")
 
 
 async def test_a_member_that_goes_and_was_needed_ends_the_plan(rig: Rig) -> None:
-    flight, node = await seated(rig)
+    preemption, node = await seated(rig)
     await rig.bind("high-0", node)
-    await rig.until(lambda: len(flight.seats) == 1, "one sits")
+    await rig.until(lambda: len(preemption.seats) == 1, "one sits")
     await rig.remove("high-1")
-    await rig.until(lambda: not len(rig.coordinator.book), "its plan is over")
+    await rig.until(lambda: not len(rig.coordinator.reservations), "its plan is over")
     assert "high-1 went away before it was bound" in rig.messages("high")

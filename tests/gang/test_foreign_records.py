@@ -54,11 +54,13 @@ async def put(rig: Rig, record: Record, signer: Signer | None = None) -> None:
 async def settled(rig: Rig, record: Record) -> list[str]:
     """Restart, and sweep; return what the events on the record's ConfigMap say."""
     await rig.start()
-    await rig.coordinator.flights.keeper.sweep()
-    await rig.until(lambda: not rig.coordinator.flights.evictions.unfinished(), "nothing goes on")
+    await rig.coordinator.preemptions.keeper.sweep()
+    await rig.until(
+        lambda: not rig.coordinator.preemptions.evictions.unfinished(), "nothing goes on"
+    )
     assert [item["metadata"]["name"] for item in await rig.records()] == [record.name]
     assert list(rig.coordinator.records.aside) == [record.name]
-    assert not len(rig.coordinator.book)
+    assert not len(rig.coordinator.reservations)
     found: list[str] = []
     async with asyncio.timeout(60):
         while not found:
@@ -133,7 +135,7 @@ async def test_a_seat_for_a_pod_of_another_gang_is_not_held(rig: Rig) -> None:
     await put(rig, forged((), seats=(seat,), gang=single))
     await put(rig, forged((), seats=(seat,), gang=GangKey("pod-group", "default", "low")))
     await rig.start()
-    assert not len(rig.coordinator.book)
+    assert not len(rig.coordinator.reservations)
     (aside,) = rig.coordinator.records.aside.values()  # a pod's name does not change
     assert "is not of pod:default/someone" in aside.why
 
@@ -198,7 +200,7 @@ async def test_without_a_key_a_begun_unit_is_finished_at_a_justified_priority(ri
     await rig.kill()
     await put(rig, record)
     await rig.start()
-    await rig.until(lambda: bool(rig.coordinator.flights.evictions.broken()), "it is refused")
+    await rig.until(lambda: bool(rig.coordinator.preemptions.evictions.broken()), "it is refused")
     assert set(LOW) <= await rig.names()
 
 
@@ -216,7 +218,9 @@ async def test_a_begun_unit_of_protected_pods_is_not_finished() -> None:
         await rig.kill()
         await put(rig, record)
         await rig.start()
-        await rig.until(lambda: bool(rig.coordinator.flights.evictions.broken()), "it is refused")
+        await rig.until(
+            lambda: bool(rig.coordinator.preemptions.evictions.broken()), "it is refused"
+        )
         assert set(LOW) == await rig.names()
         assert not any(rig.cached(name).deleting for name in LOW)
 
@@ -227,13 +231,13 @@ async def test_our_own_signed_record_goes_on_after_a_restart(rig: Rig) -> None:
     await rig.start()
     await full_cluster(rig, grace=30)
     await rig.preempt("high-0", n0=["low-0"])
-    await rig.until(lambda: any(f.recorded for f in rig.coordinator.book), "recorded")
+    await rig.until(lambda: any(f.recorded for f in rig.coordinator.reservations), "recorded")
     (item,) = await rig.records()
     assert item["metadata"]["annotations"][SIGNATURE_ANNOTATION]
     assert unpack([base64.b64decode(item["binaryData"]["plan"])]).plan.gang.name == "high"
     for _ in range(2):  # what was claimed under a new epoch is signed again
         await rig.restart()
-        assert len(rig.coordinator.book) == 1
+        assert len(rig.coordinator.reservations) == 1
         assert not rig.coordinator.records.aside
 
 

@@ -180,8 +180,8 @@ async def test_members_are_not_nominated_elsewhere_once_their_seats_are_open(rig
     await rig.gang("high", 2, "high")
     asked = asyncio.create_task(rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP))
     await rig.until(lambda: record.hits > 0, "its plan is being recorded")
-    (flight,) = rig.coordinator.book
-    seats = {pod.name: flight.seats[uid] for uid, pod in flight.pods.items()}
+    (preemption,) = rig.coordinator.reservations
+    seats = {pod.name: preemption.seats[uid] for uid, pod in preemption.pods.items()}
     assert set(seats.values()) == {"n0", "n1"}
     (moved,) = (name for name, node in seats.items() if node == "n1")
     await _nominated(rig, moved, "n0")

@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from extender.gang.core.book import Flight
 from extender.gang.core.record import Others
 from extender.gang.core.record_objects import LABEL
+from extender.gang.core.reservations import Preemption
 from extender.sandbox.faults import Fault
 from tests.gang.rig import HIGH, Rig
 
@@ -75,11 +75,11 @@ async def test_it_goes_whatever_the_clock_of_the_life_before_said(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, off: float
 ) -> None:
     """That clock was an hour behind: the member seemed to be made since the record, and stayed."""
-    keeper = rig.coordinator.flights.keeper
+    keeper = rig.coordinator.preemptions.keeper
     write = keeper.write
 
-    async def written(flight: Flight, made: float, others: Others) -> None:
-        await write(flight, made + off, others)
+    async def written(preemption: Preemption, made: float, others: Others) -> None:
+        await write(preemption, made + off, others)
 
     monkeypatch.setattr(keeper, "write", written)
     await touched(rig, *SURVIVORS)
@@ -94,7 +94,7 @@ async def test_it_goes_when_it_was_seen_and_could_not_be_evicted_in_time(rig: Ri
     await touched(rig, *SURVIVORS, "low-late")
     uid = rig.cached("low-late").uid
     await rig.bind("low-late", "n3")
-    await rig.until(lambda: rig.coordinator.flights.evictions.takes(uid), "it has to go")
+    await rig.until(lambda: rig.coordinator.preemptions.evictions.takes(uid), "it has to go")
     await next_life(rig)
     await rig.start()
     await rig.until_names("busy", "high-1")
@@ -158,7 +158,7 @@ async def test_it_goes_when_it_is_all_that_an_ended_plan_owes(rig: Rig) -> None:
     await touched(rig, *SURVIVORS, "low-late")
     uid = rig.cached("low-late").uid
     await rig.bind("low-late", "n3")
-    await rig.until(lambda: rig.coordinator.flights.evictions.takes(uid), "it has to go")
+    await rig.until(lambda: rig.coordinator.preemptions.evictions.takes(uid), "it has to go")
     rig.server.faults.clear()
     rig.server.faults.plan(Fault(10_000, "DELETE", f"low-late{REAL_DELETE}", status=503))
     await rig.until_names("busy", "low-late", *HIGH)

@@ -9,7 +9,7 @@ import pytest
 
 from extender.gang.controller.notifier import WAKE_ANNOTATION
 from extender.gang.tell.decisions import Verb
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.sandbox.faults import Fault
 from tests.gang.limited import tried
 from tests.gang.rig import (
@@ -51,7 +51,9 @@ async def test_who_is_beyond_the_quorum_of_a_gang_that_stays_after_all(rig: Rig)
     await rig.remove("high-1")
     await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan ends")
     let_go(marks)
-    await rig.until(lambda: not rig.coordinator.flights.evictions.unfinished(), "it is let go of")
+    await rig.until(
+        lambda: not rig.coordinator.preemptions.evictions.unfinished(), "it is let go of"
+    )
     assert {*LOW} <= await rig.names()
     await until_woken(rig, "low-2")
     assert (await rig.filter("low-2", "n2")).node_names == ["n2"]
@@ -76,9 +78,9 @@ async def test_who_waits_for_a_unit_that_is_broken(rig: Rig) -> None:
     await pair(rig, together=False)
     await rig.nodes(1, first=2)
     await newcomer_waits_for_the_rest(rig)
-    await rig.until(lambda: bool(rig.coordinator.flights.evictions.broken()), "its rest stays")
+    await rig.until(lambda: bool(rig.coordinator.preemptions.evictions.broken()), "its rest stays")
     await until_woken(rig, "low-2")
-    assert rig.coordinator.flights.evictions.unfinished()
+    assert rig.coordinator.preemptions.evictions.unfinished()
 
 
 async def other_victims(rig: Rig, gate: Gate) -> None:
@@ -89,7 +91,9 @@ async def other_victims(rig: Rig, gate: Gate) -> None:
     await rig.until(lambda: all(rig.cached(name).annotations for name in LOW), "both stay")
     gate.opened.set()
     await rig.until(
-        lambda: any({v.name for v in f.victims.values()} == set(MID) for f in rig.coordinator.book),
+        lambda: any(
+            {v.name for v in f.victims.values()} == set(MID) for f in rig.coordinator.reservations
+        ),
         "another plan takes its place",
     )
 
@@ -104,12 +108,12 @@ async def about_to_take_low(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Gate:
         await rig.pod(name, cls="high", group="high", cpu="4")
     await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 6, "six pods")
     rig.coordinator.evidence._freed.clear()  # no node is new
-    gate = Gate(rig.coordinator.flights.keeper.write, after=False)
-    monkeypatch.setattr(rig.coordinator.flights.keeper, "write", gate)
+    gate = Gate(rig.coordinator.preemptions.keeper.write, after=False)
+    monkeypatch.setattr(rig.coordinator.preemptions.keeper, "write", gate)
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: gate.reached, "its record is about to be written")
-    (flight,) = rig.coordinator.book
-    assert {victim.name for victim in flight.victims.values()} == set(LOW)
+    (preemption,) = rig.coordinator.reservations
+    assert {victim.name for victim in preemption.victims.values()} == set(LOW)
     return gate
 
 
@@ -125,7 +129,7 @@ async def test_who_waits_for_a_unit_that_another_plan_leaves_alone(
     assert not (await wide.filter("low-2", "n0")).node_names
     await other_victims(wide, gate)
     await until_woken(wide, "low-2")
-    assert wide.coordinator.book, "its victims still go"
+    assert wide.coordinator.reservations, "its victims still go"
 
 
 async def test_who_is_kept_off_seats_that_another_plan_does_not_hold(
@@ -139,7 +143,7 @@ async def test_who_is_kept_off_seats_that_another_plan_does_not_hold(
     assert not (await wide.filter("p", "n0", "n1")).node_names
     await other_victims(wide, gate)
     await until_woken(wide, "p")
-    assert wide.coordinator.book, "its victims still go"
+    assert wide.coordinator.reservations, "its victims still go"
     assert (await wide.filter("p", "n0", "n1")).node_names == ["n0", "n1"]
 
 
@@ -148,8 +152,8 @@ async def test_who_was_kept_off_by_a_life_before(rig: Rig, *, dropped: bool) -> 
     """Its plan was dropped by the next life, or ended in it, which knew nobody to be woken."""
     await rig.gang("high", 2, "high")
     await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
-    (flight,) = rig.coordinator.book
-    await rig.until(lambda: flight.state is FlightState.OPEN)
+    (preemption,) = rig.coordinator.reservations
+    await rig.until(lambda: preemption.state is PreemptionState.OPEN)
     for name in ("p", "elsewhere"):
         await rig.pod(name, cls="low", cpu="3")
         await tried(rig, name)

@@ -20,7 +20,7 @@ async def test_nobody_else_goes_for_a_gang_that_is_less_urgent_by_now() -> None:
             lambda: any(g.priority == 50 for g in rig.cache.snapshot().groups.values()), "priority"
         )
         rig.server.faults.clear()
-        await rig.until(lambda: not list(rig.coordinator.book), "the plan ends")
+        await rig.until(lambda: not list(rig.coordinator.reservations), "the plan ends")
         await rig.rounds()
         assert await rig.names() == {"low-1", *HIGH}
 
@@ -40,7 +40,7 @@ async def test_rest_of_a_unit_that_is_as_urgent_by_now_stays_and_that_is_told() 
         await rig.until(
             lambda: "its priority 100 is not below 100" in rig.messages("high"), "it is told"
         )
-        (unit,) = rig.coordinator.flights.evictions.broken()
+        (unit,) = rig.coordinator.preemptions.evictions.broken()
         assert unit.error == "default/low-1: its priority 100 is not below 100"
         rig.server.faults.clear()
         await rig.rounds()

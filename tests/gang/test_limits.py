@@ -16,15 +16,15 @@ from msgspec.structs import replace
 
 from extender.cli import limit_metrics
 from extender.gang.core import deadlines
-from extender.gang.core.book import Flight
+from extender.gang.core.reservations import Preemption
 from extender.gang.fairness.suspensions import SuspensionStore
 from extender.gang.plan import suspension
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.suspension import Cause, GiveUps, Suspension
-from extender.gang.scheduler_view.evidence import Evidence
+from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.gang.tell.decisions import Verb
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.objects import GangKey, Owner
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import (
@@ -52,8 +52,8 @@ async def test_a_gang_that_never_binds_is_suspended_until_it_changes() -> None:
     async with rigged(replace(FAST, seats=seats)) as rig:
         await full_cluster(rig)
         await rig.preempt("high-0", n0=["low-0"])
-        flight = next(iter(rig.coordinator.book))
-        await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
+        preemption = next(iter(rig.coordinator.reservations))
+        await rig.until(lambda: preemption.state is PreemptionState.OPEN, "the seats are open")
         assert (await rig.filter("high-0", "n0", "n1")).node_names
         await rig.until_names(*HIGH)
         await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan is given up")
@@ -85,7 +85,7 @@ async def test_a_gang_that_never_binds_is_suspended_until_it_changes() -> None:
             )
         )
         answer = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
-        assert isinstance(answer, Flight)
+        assert isinstance(answer, Preemption)
 
 
 async def test_a_gang_is_not_suspended_for_a_kube_scheduler_that_is_away() -> None:
@@ -106,11 +106,11 @@ async def test_seats_of_a_plan_that_is_changed_go_back_in_time_on_an_old_picture
     seats = SeatSettings(bind_seconds=0.3)
     async with rigged(replace(FAST, seats=seats)) as rig:
         await rig.gang("high", 2, "high")
-        flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
-        assert isinstance(flight, Flight)
+        preemption = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
+        assert isinstance(preemption, Preemption)
         monkeypatch.setattr(rig.coordinator._term.source, "stale_for", lambda: 1e6)
-        rig.coordinator._replan(flight, "a test says so")
-        await rig.until(lambda: not len(rig.coordinator.book), "the seats go back", 5)
+        rig.coordinator._replan(preemption, "a test says so")
+        await rig.until(lambda: not len(rig.coordinator.reservations), "the seats go back", 5)
 
 
 async def test_a_namespace_over_its_evictions_waits() -> None:
@@ -202,7 +202,7 @@ async def test_a_scheduler_that_asks_is_one_of_ours_unless_others_are_configured
 
 def test_a_scheduler_that_asks_for_the_first_time_makes_refusals_void() -> None:
     """Nothing in the cluster need change by that; for want of it a gang was refused for ever."""
-    evidence = Evidence(lambda: 0.0)
+    evidence = NodeLists(lambda: 0.0)
     member = pod("high-0", priority=100, group="high")
     evidence.accepts(member, ["n0"])
     before = evidence.version()

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from extender.gang.controller.evictor import Evictor
 from extender.gang.incremental.protection import Protections
 from extender.gang.plan.validity import unit_problem
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.resolver import Resolver
 from extender.model.objects import Pod
 from extender.model.plan import Plan, Refusal, Victim
@@ -127,7 +127,7 @@ async def test_a_victim_that_is_given_years_meanwhile_is_evicted_all_the_same() 
         await rig.pod("high-0", cls="high", group="high")
         recording = held_back(rig, "POST", "configmaps")
         await rig.preempt("high-0")
-        await rig.until(lambda: len(rig.coordinator.book) == 1, "there is a plan")
+        await rig.until(lambda: len(rig.coordinator.reservations) == 1, "there is a plan")
         await rig.client.delete(f"{PODS}/low-0", grace=YEARS)
         let_go(recording)
         await rig.until(
@@ -135,5 +135,9 @@ async def test_a_victim_that_is_given_years_meanwhile_is_evicted_all_the_same() 
         )
         await rig.remove("low-0")
         await rig.until(
-            lambda: any(flight.state is FlightState.OPEN for flight in rig.coordinator.book), "open"
+            lambda: any(
+                preemption.state is PreemptionState.OPEN
+                for preemption in rig.coordinator.reservations
+            ),
+            "open",
         )

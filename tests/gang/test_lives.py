@@ -8,8 +8,8 @@ import pytest
 
 from extender.gang.tell import lives as lives_module
 from extender.gang.tell.decisions import Decision, Outcome
-from extender.gang.tell.flight_state import FlightState
 from extender.gang.tell.lives import MOST_REFUSED, MOST_UNITS, Flown, Life, LifeOutcome, Lives
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.plan import Cost, Seat, Victim
 
 GANG = "pod-group:team/high"
@@ -34,7 +34,7 @@ class Stage:
         told = {"verb": "filter", "message": "m", **more}
         self.lives.decided(Decision(time=at, gang=gang, outcome=outcome, **told))
 
-    def fly(self, *path: tuple[FlightState, float]) -> list[tuple[FlightState, float]]:
+    def fly(self, *path: tuple[PreemptionState, float]) -> list[tuple[PreemptionState, float]]:
         entered = [(state, at - OFFSET) for state, at in path]
         self.lives.flying(GANG, Flown("plan-1", 100, entered))
         return entered
@@ -72,12 +72,12 @@ def test_from_the_first_question_to_the_last_binding() -> None:
     stage.say(Outcome.REFUSAL, 100.0, code="incomplete")
     stage.say(Outcome.REFUSAL, 105.0, code="infeasible", seconds=2.0)
     planned(stage)
-    path = stage.fly((FlightState.EVICTING, 111.0))
+    path = stage.fly((PreemptionState.EVICTING, 111.0))
     for uid, at in (("c", 112.0), ("a", 113.0), ("b", 114.0)):
         stage.pod(uid, at, gone=False)
     for uid, at in (("c", 115.0), ("a", 116.0), ("b", 118.0)):
         stage.pod(uid, at, gone=True)
-    path += [(FlightState.OPEN, 119.0 - OFFSET), (FlightState.ENDED, 125.0 - OFFSET)]
+    path += [(PreemptionState.OPEN, 119.0 - OFFSET), (PreemptionState.ENDED, 125.0 - OFFSET)]
     stage.say(Outcome.DONE, 125.0, seconds=15.0)
 
     (life,) = stage.over
@@ -103,11 +103,11 @@ def test_from_the_first_question_to_the_last_binding() -> None:
 def test_given_up_while_victims_stay() -> None:
     stage = Stage()
     planned(stage)
-    path = stage.fly((FlightState.EVICTING, 111.0), (FlightState.WAITING, 112.0))
+    path = stage.fly((PreemptionState.EVICTING, 111.0), (PreemptionState.WAITING, 112.0))
     stage.pod("a", 113.0, gone=False)
     stage.pod("a", 114.0, gone=True)
     stage.say(Outcome.BROKEN, 120.0)
-    path.append((FlightState.ENDED, 130.0 - OFFSET))
+    path.append((PreemptionState.ENDED, 130.0 - OFFSET))
     stage.say(Outcome.GAVE_UP, 130.0, message="x" * 10_000)
     (life,) = stage.over
     assert life.outcome == "gave-up"
@@ -126,11 +126,15 @@ def test_given_up_while_victims_stay() -> None:
 def test_a_changed_plan_is_a_part_of_the_same_life() -> None:
     stage = Stage()
     planned(stage)
-    path = stage.fly((FlightState.EVICTING, 111.0), (FlightState.CHANGING, 112.0))
+    path = stage.fly((PreemptionState.EVICTING, 111.0), (PreemptionState.CHANGING, 112.0))
     stage.now = 114.0
-    path.append((FlightState.ENDED, 114.0 - OFFSET))
+    path.append((PreemptionState.ENDED, 114.0 - OFFSET))
     stage.say(Outcome.PLAN, 114.0, victims=(), seconds=0.5, seats=())
-    stage.fly((FlightState.EVICTING, 115.0), (FlightState.OPEN, 115.0), (FlightState.ENDED, 116.0))
+    stage.fly(
+        (PreemptionState.EVICTING, 115.0),
+        (PreemptionState.OPEN, 115.0),
+        (PreemptionState.ENDED, 116.0),
+    )
     stage.say(Outcome.DONE, 116.0)
     (life,) = stage.over
     assert [step.name for step in life.steps] == [
@@ -175,7 +179,7 @@ def test_everything_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(1000):
         stage.say(Outcome.REFUSAL, 100.0, code="incomplete", message=f"{number}")
     planned(stage, victims=tuple(victim(f"v{number}") for number in range(5000)))
-    stage.fly((FlightState.EVICTING, 111.0))
+    stage.fly((PreemptionState.EVICTING, 111.0))
     for number in range(5000):
         stage.pod(f"v{number}", 112.0, gone=True)
     stage.say(Outcome.DONE, 113.0)

@@ -24,20 +24,20 @@ def victim(name: str) -> Victim:
 async def touched(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> tuple[Evictions, Plan]:
     """Of plan "a"'s unit "old-0" is going by our hand and "old-1" is asked for without an answer;
     a later plan "b" names "old-1" and "new-2", which was made since."""
-    flights = rig.coordinator.flights
+    preemptions = rig.coordinator.preemptions
 
     async def unanswered(*args: Any, asking: Callable[[], None], **named: Any) -> None:
         asking()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(flights._evictor, "remove", unanswered)
+    monkeypatch.setattr(preemptions._evictor, "remove", unanswered)
     await full_cluster(rig)
     await rig.preempt("high-0", n0=["low-0"])
-    await rig.until(lambda: len(rig.coordinator.book) == 1, "a plan is made")
-    plan = next(iter(rig.coordinator.book)).plan
-    evictions = flights.evictions
-    monkeypatch.setattr(flights._check, "of_victim", lambda *args, **named: "")
-    monkeypatch.setattr(flights.units, "still_holds", lambda unit: True)
+    await rig.until(lambda: len(rig.coordinator.reservations) == 1, "a plan is made")
+    plan = next(iter(rig.coordinator.reservations)).plan
+    evictions = preemptions.evictions
+    monkeypatch.setattr(preemptions._check, "of_victim", lambda *args, **named: "")
+    monkeypatch.setattr(preemptions.units, "still_holds", lambda unit: True)
     for name, uids in (("a", ("old-0", "old-1")), ("b", ("old-1", "new-2"))):
         # By the Eviction API: who is seen going before it has answered counts as gone by our hand.
         evictions.begin(plan, name, map(victim, uids), frozenset(uids), "")
@@ -78,7 +78,7 @@ async def test_its_condition_is_taken_back_when_it_stays(
     async def unmark(victim: Victim) -> None:
         unmarked.append(victim.uid)
 
-    monkeypatch.setattr(rig.coordinator.flights._evictor, "unmark", unmark)
+    monkeypatch.setattr(rig.coordinator.preemptions._evictor, "unmark", unmark)
     (unit,) = evictions.of_plan("b")
     await rig.until(lambda: "new-2" in unit.marked, "it is asked for")
     evictions.release("a")
@@ -136,7 +136,7 @@ async def test_who_was_on_its_way_when_its_gang_went_goes_with_the_rest(
 
 async def test_a_binding_is_compared_with_what_was_offered(rig: Rig) -> None:
     seen: list[tuple[str, str]] = []
-    evictions = rig.coordinator.flights.evictions
+    evictions = rig.coordinator.preemptions.evictions
     evictions.joined = lambda name, pod, offered: seen.append((name, pod.name))  # type: ignore[method-assign]
     await rig.gang("low", 1, "low", on="n")
     await rig.pod("low-late", cls="low", group="low")
@@ -150,7 +150,7 @@ async def test_an_offer_is_void_once_the_pod_is_asked_about_again(rig: Rig) -> N
     """A member that was offered a node long ago has a seat of its gang's next life: it was not on
     its way when its gang went."""
     seen: list[str] = []
-    evictions = rig.coordinator.flights.evictions
+    evictions = rig.coordinator.preemptions.evictions
     evictions.joined = lambda name, pod, offered: seen.append(pod.name)  # type: ignore[method-assign]
     await rig.gang("low", 1, "low", on="n")
     await rig.pod("low-late", cls="low", group="low")
@@ -159,8 +159,8 @@ async def test_an_offer_is_void_once_the_pod_is_asked_about_again(rig: Rig) -> N
     await rig.until(lambda: rig.cache.pod_named("default", "low-0") is None, "its gang is gone")
     while not (await rig.filter("low-late", "n0", "n1")).node_names:
         await asyncio.sleep(0.05)
-    (flight,) = rig.coordinator.book
-    (node,) = flight.seats.values()
+    (preemption,) = rig.coordinator.reservations
+    (node,) = preemption.seats.values()
     await rig.bind("low-late", node)
     await rig.until(lambda: bool(rig.cached("low-late").node), "it sits")
     assert not seen

@@ -246,8 +246,8 @@ async def test_a_gang_is_not_charged_for_budgets_of_others(
     clocks = Clocks(monotonic=lambda: time.monotonic() + later[0])
     monkeypatch.setattr(planning.turns, "_clocks", clocks)
     planning.thread.planner.seen = -1
-    flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
-    assert not isinstance(flight, Refusal)
+    preemption = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
+    assert not isinstance(preemption, Refusal)
     assert later[0] >= 300
     used = rig.coordinator.admission.turns.totals(time.monotonic())
     assert used["tenant"] > 290

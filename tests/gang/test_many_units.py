@@ -12,16 +12,16 @@ from msgspec.structs import replace
 
 from extender.gang.controller import nominations
 from extender.gang.controller.dispatch import Dispatch
-from extender.gang.controller.keeper import RecordKeeper
+from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.records import Records
 from extender.gang.core import flight_units
-from extender.gang.core.book import Book, Flight
 from extender.gang.core.evictions import Evictions
 from extender.gang.core.record import Record
+from extender.gang.core.reservations import Preemption, Reservations
 from extender.gang.core.unit import EvictionUnit, Fate, Fates
 from extender.gang.leader_election.leadership import Alone
 from extender.gang.runtime.background import Background, each
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Seat, Victim
 from extender.model.settings import EvictionSettings
@@ -33,9 +33,9 @@ from tests.gang.world import pod
 MANY = 500
 
 
-def test_a_plan_in_flight_is_not_counted_through_after_each_eviction() -> None:
+def test_a_plan_in_preemption_is_not_counted_through_after_each_eviction() -> None:
     """Two thousand single victims once cost 8 ms of the event loop for each answer."""
-    keeper = RecordKeeper(Records(None, "ns"), Alone(), Background())  # type: ignore[arg-type]
+    keeper = RecordWriter(Records(None, "ns"), Alone(), Background())  # type: ignore[arg-type]
     plan = Plan(gang=GangKey("pod-group", "ns", "g"), priority=1, seats=(), victims=())
     keeper.adopt(Record(id="1", plan=plan, made=time.time()))
     asked = []
@@ -91,7 +91,11 @@ async def test_units_are_begun_so_many_a_turn(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(Evictions, "begin", counted)
         await rig.preempt("high-0", n0=["low-0"])
         await rig.until(
-            lambda: any(flight.state is FlightState.OPEN for flight in rig.coordinator.book), "open"
+            lambda: any(
+                preemption.state is PreemptionState.OPEN
+                for preemption in rig.coordinator.reservations
+            ),
+            "open",
         )
         turns.stop()
     assert turns.done.total() == 18
@@ -244,7 +248,7 @@ class Slow:
         return pod.uid not in self.fails
 
 
-def seated(count: int) -> tuple[Flight, Snapshot]:
+def seated(count: int) -> tuple[Preemption, Snapshot]:
     pods = {each.uid: each for each in (pod(f"m{i}") for i in range(count))}
     plan = Plan(
         gang=GangKey("pod-group", "ns", "g"),
@@ -252,34 +256,38 @@ def seated(count: int) -> tuple[Flight, Snapshot]:
         seats=tuple(Seat(uid=u, namespace="ns", name=p.name, node="n") for u, p in pods.items()),
         victims=(),
     )
-    flight = Flight(
-        plan=plan, pods=pods, seats=dict.fromkeys(pods, "n"), state=FlightState.EVICTING, since=0.0
+    preemption = Preemption(
+        plan=plan,
+        pods=pods,
+        seats=dict.fromkeys(pods, "n"),
+        state=PreemptionState.EVICTING,
+        since=0.0,
     )
-    return flight, Snapshot(generation=1, pending=pods)
+    return preemption, Snapshot(generation=1, pending=pods)
 
 
 async def test_hints_have_no_task_for_each_member(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten thousand nominations once left at the same time as the evictions."""
     monkeypatch.setattr(nominations, "CLEAR_PAUSE", 0.001)
-    flight, snapshot = seated(MANY)
-    book, slow = Book(), Slow()
-    book.open_flight(flight, [])
+    preemption, snapshot = seated(MANY)
+    reservations, slow = Reservations(), Slow()
+    reservations.open_preemption(preemption, [])
     background = Background()
     made = nominations.Nominations(
         slow,  # type: ignore[arg-type]
-        book,
+        reservations,
         lambda: snapshot,
         background,
         asyncio.Semaphore(100),
         32,
     )
     tasks = len(asyncio.all_tasks())
-    await made.write(flight)
+    await made.write(preemption)
     assert slow.most == 32
-    book.close(flight.key)
+    reservations.close(preemption.key)
     slow.fails, slow.most = {"uid-m0"}, 0
-    made.clear(flight.pods.values())
-    made.clear(flight.pods.values())
+    made.clear(preemption.pods.values())
+    made.clear(preemption.pods.values())
     await asyncio.sleep(0)
     assert len(asyncio.all_tasks()) - tasks <= nominations.CLEARING
     while len(slow.cleared) < MANY or slow.cleared["uid-m0"] < 3:

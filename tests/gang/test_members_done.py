@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.texts import rfc3339
 from tests.gang.rig import PODS, Rig
 from tests.gang.test_systems import NODES, bed, gang, member, until_left
@@ -48,6 +48,7 @@ async def test_one_made_anew_takes_room_like_any_member(system: str) -> None:
         await rig.client.create(PODS, member(system, 2, 4, "low-0", "low", bound=False))
         await until_left(rig, "low-0-2", "low-0-0", "low-0-1", "low-0-2", "low-0-3", "keep")
         await rig.until(
-            lambda: [f.state for f in rig.coordinator.book] == [FlightState.OPEN], "seats"
+            lambda: [f.state for f in rig.coordinator.reservations] == [PreemptionState.OPEN],
+            "seats",
         )
         assert (await rig.filter("low-0-2", *NODES)).node_names == ["n2"]

@@ -10,15 +10,15 @@ from msgspec.structs import replace
 
 from extender.gang.controller.notifier import WAKE_ANNOTATION
 from extender.gang.core import refused_seats, requeuing
-from extender.gang.core.book import Flight
 from extender.gang.core.refused_seats import (
     MISSED_SECONDS,
     MOST_GIVEN,
     MOST_PUT_OFFS,
     MOST_UNHEARD,
 )
+from extender.gang.core.reservations import Preemption
 from extender.gang.tell.decisions import Verb
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from tests.gang.open_seats import Seats
 from tests.gang.rig import PODS, Rig, held_back, let_go
 
@@ -36,12 +36,12 @@ async def rig(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
         yield made
 
 
-async def opened(rig: Rig) -> tuple[Flight, dict[str, str]]:
+async def opened(rig: Rig) -> tuple[Preemption, dict[str, str]]:
     """The plan with its seats open, which nobody has yet, and the member of each."""
-    flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.FILTER)
-    assert isinstance(flight, Flight)
-    await rig.until(lambda: flight.state is FlightState.OPEN)
-    return flight, {pod.name: flight.seats[uid] for uid, pod in flight.pods.items()}
+    preemption = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.FILTER)
+    assert isinstance(preemption, Preemption)
+    await rig.until(lambda: preemption.state is PreemptionState.OPEN)
+    return preemption, {pod.name: preemption.seats[uid] for uid, pod in preemption.pods.items()}
 
 
 async def woken(rig: Rig, name: str) -> bool:
@@ -56,7 +56,7 @@ async def until_woken(rig: Rig, name: str) -> None:
 
 async def test_a_start_begins_when_all_are_offered_their_seats(rig: Rig) -> None:
     """A node was gone, which kube-scheduler knew and we did not yet; two of three sat (230732)."""
-    flight, seats = await opened(rig)
+    preemption, seats = await opened(rig)
     others = tuple(node for node in NODES if node != seats["high-0"])
     assert (await rig.filter("high-0", *others[:1])).node_names == []
     held = await rig.filter("high-1", *NODES)
@@ -64,7 +64,7 @@ async def test_a_start_begins_when_all_are_offered_their_seats(rig: Rig) -> None
     assert "another member is not offered its own" in next(
         iter(held.failed_and_unresolvable.values())
     )
-    assert not flight.binding
+    assert not preemption.binding
     assert not await woken(rig, "high-1")
     assert (await rig.filter("high-0", *NODES)).node_names == [seats["high-0"]]
     await until_woken(rig, "high-1")
@@ -96,12 +96,12 @@ async def test_a_start_that_has_begun_goes_on(rig: Rig) -> None:
 
 async def test_who_was_given_its_seat_and_is_back_begins_no_start(rig: Rig) -> None:
     """Its binding has failed: it is on its way nowhere, and the seats are not firm any more."""
-    flight, seats = await opened(rig)
+    preemption, seats = await opened(rig)
     assert (await rig.filter("high-1", *NODES)).node_names == [seats["high-1"]]
     assert (await rig.filter("high-0", seats["high-2"])).node_names == []
-    assert flight.binding
+    assert preemption.binding
     assert (await rig.filter("high-1", *NODES)).node_names == []
-    assert not flight.binding
+    assert not preemption.binding
 
 
 async def test_who_was_held_back_may_sit_once_two_have_swapped(rig: Rig) -> None:
@@ -126,12 +126,12 @@ async def test_a_start_is_not_begun_by_a_swap_while_a_third_is_missed(rig: Rig) 
 
 async def test_a_preemption_after_our_own_refusal_says_nothing_about_the_seat(rig: Rig) -> None:
     """kube-scheduler goes on to preempt where a member was held back and other nodes are full."""
-    flight, seats = await opened(rig)
+    preemption, seats = await opened(rig)
     assert (await rig.filter("high-0", seats["high-2"])).node_names == []
-    missed = dict(flight.missed)
+    missed = dict(preemption.missed)
     assert (await rig.filter("high-1", *NODES)).node_names == []
     assert not (await rig.preempt("high-1")).candidates
-    assert flight.missed == missed
+    assert preemption.missed == missed
 
 
 async def test_a_preemption_of_a_later_attempt_is_about_the_seat(
@@ -139,11 +139,11 @@ async def test_a_preemption_of_a_later_attempt_is_about_the_seat(
 ) -> None:
     """No node passed before us, so filter was not asked again."""
     monkeypatch.setattr(refused_seats, "TURNED_SECONDS", 0.0)
-    flight, seats = await opened(rig)
+    preemption, seats = await opened(rig)
     assert (await rig.filter("high-0", seats["high-2"])).node_names == []
     assert (await rig.filter("high-1", *NODES)).node_names == []
     assert not (await rig.preempt("high-1")).candidates
-    assert flight.missed.keys() == {rig.cached(name).uid for name in ("high-0", "high-1")}
+    assert preemption.missed.keys() == {rig.cached(name).uid for name in ("high-0", "high-1")}
 
 
 async def test_a_preemption_after_seats_that_were_not_open_yet_says_nothing_about_them(
@@ -155,11 +155,11 @@ async def test_a_preemption_after_seats_that_were_not_open_yet_says_nothing_abou
     await rig.until(lambda: record.hits > 0, "its plan is being recorded")
     assert (await rig.filter("high-0", *NODES)).node_names == []
     let_go(record)
-    flight = await asked
-    assert isinstance(flight, Flight)
-    await rig.until(lambda: flight.state is FlightState.OPEN)
+    preemption = await asked
+    assert isinstance(preemption, Preemption)
+    await rig.until(lambda: preemption.state is PreemptionState.OPEN)
     assert not (await rig.preempt("high-0")).candidates
-    assert not flight.missed
+    assert not preemption.missed
 
 
 async def test_a_start_is_put_off_for_a_while_only(
@@ -167,13 +167,13 @@ async def test_a_start_is_put_off_for_a_while_only(
 ) -> None:
     """Whoever is not offered its seat may not be tried again for long, and others wait for it."""
     monkeypatch.setattr(refused_seats, "MISSED_SECONDS", 0.3)
-    flight, seats = await opened(rig)
+    preemption, seats = await opened(rig)
     assert (await rig.filter("high-0", seats["high-2"])).node_names == []
     assert (await rig.filter("high-1", *NODES)).node_names == []
     await until_woken(rig, "high-1")
     for name in ("high-1", "high-2"):
         assert (await rig.filter(name, *NODES)).node_names == [seats[name]]
-    assert flight.missed.keys() == {rig.cached("high-0").uid}
+    assert preemption.missed.keys() == {rig.cached("high-0").uid}
 
 
 def test_who_is_put_off_again_and_again_is_not_taken_for_one_nobody_asks_about() -> None:
@@ -200,10 +200,10 @@ def test_the_end_of_a_put_off_calls_those_who_were_waited_for_too() -> None:
     end()
     assert set(seats.called) == {seats.one.uid, seats.other.uid}
     assert seats.starts()
-    seats.refused.look(seats.flight)
+    seats.refused.look(seats.preemption)
     assert not seats.changed, "it was called a moment ago"
     seats.now += MISSED_SECONDS
-    seats.refused.look(seats.flight)
+    seats.refused.look(seats.preemption)
     assert seats.changed
 
 
@@ -228,14 +228,14 @@ def test_a_refusal_that_another_plan_is_the_reason_of_lasts_as_long(
             seats.refused.observe(*cleared)
     seats.now += MISSED_SECONDS
     if heard:
-        seats.refused.look(seats.flight)
+        seats.refused.look(seats.preemption)
     else:
         seats.refused.observe(*cleared)
     assert seats.changed
     assert seats.left_out() == {"n2"}
     assert seats.evidence.version() > version
     version = seats.evidence.version()
-    seats.book.pod_left(node, "going")
+    seats.reservations.pod_left(node, "going")
     assert seats.left_out() == ({"n2"} if lasts else frozenset())
     assert (seats.evidence.version() > version) is not lasts
 
@@ -246,10 +246,10 @@ def test_a_seat_that_does_not_work_is_remembered_whoever_else_waits_there() -> N
     seats.waits_on("n2", 50)
     seats.misses("n9")
     for _ in range(MOST_GIVEN):
-        assert seats.refused.seat_given(seats.flight, seats.other)
+        assert seats.refused.seat_given(seats.preemption, seats.other)
         seats.now += MISSED_SECONDS
-    assert not seats.refused.seat_given(seats.flight, seats.other)
-    seats.book.pod_left("n2", "going")
+    assert not seats.refused.seat_given(seats.preemption, seats.other)
+    seats.reservations.pod_left("n2", "going")
     assert seats.left_out() == {"n2"}
 
 
@@ -267,12 +267,12 @@ def test_what_is_the_rest_of_an_attempt(
 ) -> None:
     """kube-scheduler may try a pod anew at any moment (SchedulerPopFromBackoffQ)."""
     seats = Seats()
-    seats.refused.turned_away(seats.flight, seats.other, alone=alone)
+    seats.refused.turned_away(seats.preemption, seats.other, alone=alone)
     seats.misses(*others)
-    assert bool(seats.flight.missed) is missed
+    assert bool(seats.preemption.missed) is missed
     if others:
         seats.misses(*others)
-        assert seats.flight.missed, "one list belongs to it, and no more"
+        assert seats.preemption.missed, "one list belongs to it, and no more"
 
 
 def test_a_start_is_put_off_some_times_and_no_more() -> None:
@@ -282,7 +282,7 @@ def test_a_start_is_put_off_some_times_and_no_more() -> None:
         seats.now += 10.0
         seats.misses("n9")
         assert seats.starts() is (number == MOST_PUT_OFFS)
-        assert seats.refused.starts_with(seats.flight, seats.other, alone=False)
+        assert seats.refused.starts_with(seats.preemption, seats.other, alone=False)
 
 
 async def test_members_are_seated_among_more_nodes_than_a_list_has(
@@ -296,8 +296,8 @@ async def test_members_are_seated_among_more_nodes_than_a_list_has(
         await rig.classes(high=100)
         await rig.gang("high", 2, "high")
         await rig.until(lambda: len(rig.cache.snapshot().nodes) == 120)
-        flight, seats = await opened(rig)
-        sample = [f"n{i}" for i in range(120) if f"n{i}" not in flight.seats.values()][:100]
+        preemption, seats = await opened(rig)
+        sample = [f"n{i}" for i in range(120) if f"n{i}" not in preemption.seats.values()][:100]
         missed, other = "high-0", "high-1"
         assert (await rig.filter(missed, *sample, nominated=seats[missed])).node_names == []
         for names in ([seats[other]], sample):

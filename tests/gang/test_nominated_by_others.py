@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extender.gang.tell.decisions import Verb
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.sandbox.faults import Fault
 from tests.gang.rig import HIGH, PODS, REAL_DELETE, Rig, full_cluster
 
@@ -16,8 +16,8 @@ async def waiting(rig: Rig) -> None:
     await rig.until(lambda: bool(rig.cached("leaving").deleting), "it terminates")
     await rig.gang("calm", 1, "high")
     await rig.coordinator.ensure(rig.resolver_key("calm-0"), Verb.LOOP)
-    (flight,) = rig.coordinator.book
-    assert list(flight.seats.values()) == ["n0"]
+    (preemption,) = rig.coordinator.reservations
+    assert list(preemption.seats.values()) == ["n0"]
     await rig.pod("urgent", cls="top")
 
 
@@ -30,13 +30,13 @@ async def nominate(rig: Rig, name: str) -> None:
 
 async def test_seats_do_not_open_where_another_pod_was_allowed_to_preempt(rig: Rig) -> None:
     await waiting(rig)
-    (flight,) = rig.coordinator.book
+    (preemption,) = rig.coordinator.reservations
     answer = await rig.preempt("urgent", n0=["leaving"])
     assert list(answer.candidates) == ["n0"]  # more urgent than the gang
     await rig.remove("leaving")
-    await rig.until(lambda: not flight.waits, "its room is there")
-    assert rig.coordinator.flights.crowded(flight)
-    assert flight.state is not FlightState.OPEN
+    await rig.until(lambda: not preemption.waits, "its room is there")
+    assert rig.coordinator.preemptions.crowded(preemption)
+    assert preemption.state is not PreemptionState.OPEN
     assert (await rig.filter("calm-0", "n0")).node_names == []
 
 
@@ -44,18 +44,18 @@ async def test_a_plan_is_compared_again_when_its_room_is_kept_for_a_more_urgent_
     rig: Rig,
 ) -> None:
     await waiting(rig)
-    (flight,) = rig.coordinator.book
+    (preemption,) = rig.coordinator.reservations
     await nominate(rig, "urgent")
-    await rig.until(lambda: flight.over, "the plan does not hold any more")
+    await rig.until(lambda: preemption.over, "the plan does not hold any more")
 
 
 async def test_a_nomination_of_the_less_urgent_is_no_reason(rig: Rig) -> None:
     await waiting(rig)
-    (flight,) = rig.coordinator.book
+    (preemption,) = rig.coordinator.reservations
     await rig.pod("small", cls="low")
     await nominate(rig, "small")
-    assert not flight.doubted
-    assert rig.coordinator.flights.problem(flight) == ""
+    assert not preemption.doubted
+    assert rig.coordinator.preemptions.problem(preemption) == ""
 
 
 async def test_the_nominations_of_a_plan_before_go_with_the_last_one(rig: Rig) -> None:
@@ -65,10 +65,10 @@ async def test_the_nominations_of_a_plan_before_go_with_the_last_one(rig: Rig) -
     rig.server.faults.plan(refused)
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: all(rig.cached(name).nominated for name in HIGH), "both are nominated")
-    book = rig.coordinator.book
+    reservations = rig.coordinator.reservations
     await rig.nodes(2, first=2)
     await rig.pod("low-2", cls="low", group="low", on="n2")  # low is whole again: it stays
-    await rig.until(lambda: [len(f.victims) for f in book] == [0], "a plan without victims")
+    await rig.until(lambda: [len(f.victims) for f in reservations] == [0], "a plan without victims")
     await rig.remove("high-1")
-    await rig.until(lambda: not book, "the plan is over")
+    await rig.until(lambda: not reservations, "the plan is over")
     await rig.until(lambda: not rig.cached("high-0").nominated, "no node is kept for it")

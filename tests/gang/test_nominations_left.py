@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.tell.decisions import Outcome
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.settings import SeatSettings
 from tests.gang.rig import FAST, LOW, PODS, Rig
 from tests.gang.test_single_candidates import whole_gang_on_n0
@@ -22,14 +22,16 @@ async def test_a_member_whose_seat_another_member_has_now(patient: Rig) -> None:
         await rig.pod(f"high-{i}", cls="high", group="high")
     await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 5)
     await rig.preempt("high-0", n0=["low-0"], n1=["low-1"])
-    (first,) = rig.coordinator.book
+    (first,) = rig.coordinator.reservations
     seats = {first.pods[uid].name: node for uid, node in first.seats.items()}
     await rig.until(lambda: all(rig.cached(n).nominated == node for n, node in seats.items()))
     bigger = min(seats)
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "8"}}}
     await rig.client.patch(f"{PODS}/{bigger}", {"spec": {"containers": [container]}})
-    await rig.until(lambda: any(each is not first for each in rig.coordinator.book), "another plan")
-    (second,) = rig.coordinator.book
+    await rig.until(
+        lambda: any(each is not first for each in rig.coordinator.reservations), "another plan"
+    )
+    (second,) = rig.coordinator.reservations
     assert bigger not in {second.pods[uid].name for uid in second.seats}
     await rig.until(lambda: rig.cached(bigger).nominated == "", "it keeps nobody's room")
 
@@ -48,12 +50,14 @@ async def test_a_pod_that_a_plan_without_victims_seats_elsewhere(*, nominate: bo
         await rig.remove("leaving")
         await rig.until(lambda: rig.cache.pod_named("default", "leaving") is None)
         await rig.preempt("p", n0=[*LOW])
-        (flight,) = rig.coordinator.book
-        assert not flight.plan.victims
-        await rig.until(lambda: flight.state is FlightState.OPEN, "its seat is open")
+        (preemption,) = rig.coordinator.reservations
+        assert not preemption.plan.victims
+        await rig.until(lambda: preemption.state is PreemptionState.OPEN, "its seat is open")
         await rig.rounds(2)
         assert rig.cached("p").nominated == ("n1" if nominate else "n0")
-        rig.coordinator.flights.end(flight, Outcome.GAVE_UP, "not bound in time", penal=True)
+        rig.coordinator.preemptions.end(
+            preemption, Outcome.GAVE_UP, "not bound in time", penal=True
+        )
         await rig.until(lambda: rig.cached("p").nominated == "", "it is taken back")
 
 
@@ -68,6 +72,6 @@ async def test_a_member_whose_nomination_could_not_be_taken_back_keeps_its_gangs
     await rig.until(lambda: rig.cached("high-0").nominated == "n1")
     rig.coordinator.evidence._freed.clear()  # its nodes are not new
     await rig.filter("high-1", "n2")
-    (flight,) = rig.coordinator.book
-    assert set(flight.seats.values()) == {"n1", "n2"}
-    assert not flight.plan.victims
+    (preemption,) = rig.coordinator.reservations
+    assert set(preemption.seats.values()) == {"n1", "n2"}
+    assert not preemption.plan.victims

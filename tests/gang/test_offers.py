@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from extender.gang.core.book import Flight
-from extender.gang.scheduler_view.offers import OFFER_SECONDS, UnsettledOffers
+from extender.gang.core.reservations import Preemption
+from extender.gang.scheduler_view.assumed_pods import OFFER_SECONDS, AssumedPods
 from extender.gang.tell.decisions import Verb
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.objects import Pod
 from tests.gang.rig import Rig
 from tests.gang.world import pod
@@ -18,9 +18,9 @@ class Time:
         return self.now
 
 
-def offers(blind: float = 0.0) -> tuple[UnsettledOffers, Time]:
+def offers(blind: float = 0.0) -> tuple[AssumedPods, Time]:
     time = Time()
-    return UnsettledOffers(time, blind), time
+    return AssumedPods(time, blind), time
 
 
 class Hidden:
@@ -36,7 +36,7 @@ def taken(found: list[object]) -> list[tuple[str, str]]:
     return [(hold.uid, hold.node) for hold in found]  # type: ignore[attr-defined]
 
 
-def note(made: UnsettledOffers, *pods: Pod, nodes: tuple[str, ...] = ("n0", "n1")) -> None:
+def note(made: AssumedPods, *pods: Pod, nodes: tuple[str, ...] = ("n0", "n1")) -> None:
     for each in pods:
         made.note(each, nodes)
 
@@ -66,7 +66,7 @@ def test_an_offer_made_after_the_seats_were_held_is_judged_by_them() -> None:
 def test_an_offer_does_not_end_while_nobody_could_see_what_became_of_it() -> None:
     """A watch that is down shows no binding, however long it is waited for."""
     time, hidden = Time(), Hidden()
-    made = UnsettledOffers(time, 0.0, hidden)
+    made = AssumedPods(time, 0.0, hidden)
     note(made, pod("a"))
     for _ in range(20):
         time.now += 1
@@ -83,7 +83,7 @@ def test_an_offer_does_not_end_while_nobody_could_see_what_became_of_it() -> Non
 
 def test_an_offer_from_before_the_watch_went_down_keeps_the_time_it_had_left() -> None:
     time, hidden = Time(), Hidden()
-    made = UnsettledOffers(time, 0.0, hidden)
+    made = AssumedPods(time, 0.0, hidden)
     note(made, pod("a"))
     time.now += 3
     made.look()
@@ -133,7 +133,7 @@ def test_after_many_offers_at_once_none_is_kept_beyond_its_time() -> None:
 def test_names_are_bounded_and_the_oldest_offers_count_everywhere() -> None:
     """Pods of nobody's gang, asked about at once, kept every node's name each for four seconds."""
     time = Time()
-    made = UnsettledOffers(time, 0.0, most_names=5)
+    made = AssumedPods(time, 0.0, most_names=5)
     note(made, pod("a"), pod("b"), pod("c"))
     assert taken([*made.in_the_way(time.now + 1, {"n1", "n2"}, 0)]) == [
         ("uid-a", "n1"),
@@ -160,13 +160,17 @@ async def test_seats_open_once_it_is_seen_where_an_earlier_pod_went(rig: Rig) ->
     await rig.gang("high", 2, "high")
     held = await rig.filter("high-0", "n0", "n1")
     assert held.node_names == []
-    flight = next(iter(rig.coordinator.book))
-    assert flight.state is FlightState.EVICTING
+    preemption = next(iter(rig.coordinator.reservations))
+    assert preemption.state is PreemptionState.EVICTING
     await rig.bind("early", "n0")
     # Seen bound, n0 is not free for a seat; low may be evicted for one.
     await rig.until(
         lambda: (
-            any(victim.name == "early" for f in rig.coordinator.book for victim in f.plan.victims)
+            any(
+                victim.name == "early"
+                for f in rig.coordinator.reservations
+                for victim in f.plan.victims
+            )
             or rig.cache.pod_named("default", "early") is None
         ),
         "the plan is changed",
@@ -184,13 +188,15 @@ async def test_members_on_their_way_count_when_their_plan_is_over(rig: Rig) -> N
     await rig.gang("high", 2, "high")
     first = (await rig.filter("high-0", "n0", "n1")).node_names
     await rig.remove("high-1")
-    await rig.until(lambda: not len(rig.coordinator.book), "the plan is over")
+    await rig.until(lambda: not len(rig.coordinator.reservations), "the plan is over")
     await rig.gang("other", 2, "high")
     answer = await rig.filter("other-0", *({"n0", "n1"} - set(first)))
     assert answer.node_names == []
     await rig.bind("high-0", first[0])
     await rig.rounds()
-    assert not any(flight.state is FlightState.OPEN for flight in rig.coordinator.book)
+    assert not any(
+        preemption.state is PreemptionState.OPEN for preemption in rig.coordinator.reservations
+    )
 
 
 async def test_nobody_is_seated_while_a_more_urgent_pod_may_take_the_room() -> None:
@@ -200,8 +206,8 @@ async def test_nobody_is_seated_while_a_more_urgent_pod_may_take_the_room() -> N
         await rig.classes(low=1, high=100, top=1000)
         await rig.gang("high", 2, "high")
         await rig.pod("urgent", cls="top")
-        flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
-        assert isinstance(flight, Flight)
+        preemption = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
+        assert isinstance(preemption, Preemption)
         assert (await rig.filter("urgent", "n0", "n1")).node_names == ["n0", "n1"]
         assert (await rig.filter("high-0", "n0", "n1")).node_names == []
         await rig.remove("urgent")

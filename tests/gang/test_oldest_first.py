@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from extender.gang.controller import turns, waiting
+from extender.gang.controller import scheduling_cycle, waiting
 from extender.gang.controller.planner_thread import PlannerThread
-from extender.gang.core.book import Flight
+from extender.gang.core.reservations import Preemption
 from extender.gang.tell.decisions import SearchInput, Verb
 from extender.model.gang import Gang
 from extender.model.plan import Plan, Refusal
@@ -43,7 +43,7 @@ async def queued(
         yield rig
 
 
-async def ask(rig: Rig, name: str) -> Flight | Refusal:
+async def ask(rig: Rig, name: str) -> Preemption | Refusal:
     return await rig.coordinator.ensure(rig.resolver_key(f"{name}-0"), Verb.FILTER)
 
 
@@ -51,28 +51,28 @@ async def test_an_older_equal_is_planned_first(monkeypatch: pytest.MonkeyPatch) 
     """Its name comes later, so that it is not the name that decides."""
     async with queued(monkeypatch, "z-old", 2) as rig:
         assert isinstance(await ask(rig, "young"), Refusal)
-        flight = await ask(rig, "z-old")
-        assert isinstance(flight, Flight)
-        assert len(flight.seats) == 2
+        preemption = await ask(rig, "z-old")
+        assert isinstance(preemption, Preemption)
+        assert len(preemption.seats) == 2
 
 
 async def test_nodes_do_not_idle_for_an_older_one_that_does_not_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with queued(monkeypatch, "z-old", 3) as rig:
-        assert isinstance(await ask(rig, "young"), Flight)
+        assert isinstance(await ask(rig, "young"), Preemption)
         assert isinstance(await ask(rig, "z-old"), Refusal)
 
 
 async def test_a_younger_one_does_not_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
     async with queued(monkeypatch, "old", 2, more=1) as rig:
         rig.coordinator._reading.waiting.repaired(rig.resolver_key("old-0"))  # it may ask again
-        assert isinstance(await ask(rig, "old"), Flight)
+        assert isinstance(await ask(rig, "old"), Preemption)
         assert isinstance(await ask(rig, "old-0"), Refusal)
 
 
 async def test_so_many_are_looked_at_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "MOST_AHEAD", 3)
+    monkeypatch.setattr(scheduling_cycle, "MOST_AHEAD", 3)
     async with queued(monkeypatch, "z-old", 3, more=4) as rig:
         searched = rig.coordinator.decisions.searched
         asked: list[str] = []
@@ -82,16 +82,16 @@ async def test_so_many_are_looked_at_and_no_more(monkeypatch: pytest.MonkeyPatch
             searched(question)
 
         monkeypatch.setattr(rig.coordinator.decisions, "searched", noted)
-        assert isinstance(await ask(rig, "young"), Flight)
+        assert isinstance(await ask(rig, "young"), Preemption)
         assert asked == ["young", "z-old", "z-old-0", "z-old-1"]
 
 
 async def test_one_whose_searches_are_dear_waits_for_its_own_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turns, "AHEAD_SECONDS", 0.0)
+    monkeypatch.setattr(scheduling_cycle, "AHEAD_SECONDS", 0.0)
     async with queued(monkeypatch, "z-old", 2) as rig:
-        assert isinstance(await ask(rig, "young"), Flight)
+        assert isinstance(await ask(rig, "young"), Preemption)
 
 
 async def test_a_mistake_that_the_older_one_finds_fails_no_other_plan(
@@ -106,4 +106,4 @@ async def test_a_mistake_that_the_older_one_finds_fails_no_other_plan(
             return await real(self, gang, *given)
 
         monkeypatch.setattr(PlannerThread, "plan", plan)
-        assert isinstance(await ask(rig, "young"), Flight)
+        assert isinstance(await ask(rig, "young"), Preemption)

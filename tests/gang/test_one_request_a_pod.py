@@ -26,14 +26,14 @@ async def some_plan(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, remove: Callable[..., Awaitable[Removal | None]]
 ) -> Plan:
     """A plan whose victims may go whatever they are; ``remove`` sends what evicts one."""
-    flights = rig.coordinator.flights
-    monkeypatch.setattr(flights._evictor, "remove", remove)
+    preemptions = rig.coordinator.preemptions
+    monkeypatch.setattr(preemptions._evictor, "remove", remove)
     await full_cluster(rig)
     await rig.preempt("high-0", n0=["low-0"])
-    await rig.until(lambda: len(rig.coordinator.book) == 1, "a plan is made")
-    plan = next(iter(rig.coordinator.book)).plan
-    monkeypatch.setattr(flights._check, "of_victim", lambda *args, **named: "")
-    monkeypatch.setattr(flights.units, "still_holds", lambda unit: True)
+    await rig.until(lambda: len(rig.coordinator.reservations) == 1, "a plan is made")
+    plan = next(iter(rig.coordinator.reservations)).plan
+    monkeypatch.setattr(preemptions._check, "of_victim", lambda *args, **named: "")
+    monkeypatch.setattr(preemptions.units, "still_holds", lambda unit: True)
     return plan
 
 
@@ -41,7 +41,7 @@ async def test_a_pod_that_hangs_takes_one_place_however_many_plans_named_it(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With one place for all, the plans' requests for it took turns, and nobody else was asked."""
-    flights = rig.coordinator.flights
+    preemptions = rig.coordinator.preemptions
     asked: Counter[str] = Counter()
 
     async def unanswered(victim: Victim, *, asking: Callable[[], None], **named: Any) -> None:
@@ -51,11 +51,11 @@ async def test_a_pod_that_hangs_takes_one_place_however_many_plans_named_it(
 
     plan = await some_plan(rig, monkeypatch, unanswered)
     for name in ("a", "b", "c"):
-        flights.evictions.begin(plan, name, [victim("hangs")], frozenset(), "")
-    flights.evictions.begin(plan, "d", [victim("other")], frozenset(), "")
+        preemptions.evictions.begin(plan, name, [victim("hangs")], frozenset(), "")
+    preemptions.evictions.begin(plan, "d", [victim("other")], frozenset(), "")
     await rig.until(lambda: asked["other"] == 1, "others have their turn")
     assert asked["hangs"] == 1
-    assert flights.evictions.takes("hangs")
+    assert preemptions.evictions.takes("hangs")
 
 
 async def test_a_pod_whose_eviction_is_accepted_is_not_asked_for_again(
@@ -63,7 +63,7 @@ async def test_a_pod_whose_eviction_is_accepted_is_not_asked_for_again(
 ) -> None:
     """It had to go by another plan's hand, so that the unit of one that was over still wanted it as
     long as it was not seen going (seed 837679 with sparing)."""
-    evictions = rig.coordinator.flights.evictions
+    evictions = rig.coordinator.preemptions.evictions
     asked: Counter[str] = Counter()
     answer = asyncio.Event()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from tests.gang.rig import PODS, Rig
 from tests.gang.test_owner_sizes import bed, high
 from tests.gang.test_systems import NODES
@@ -46,7 +46,9 @@ async def test_while_its_old_pods_run_the_new_ones_are_held_and_then_start_whole
         await rig.until(lambda: rig.cache.pod_named("default", "old-2") is None, "they have gone")
         while not (await rig.filter("new-0", *NODES)).node_names:
             await asyncio.sleep(0.05)
-        assert [flight.state for flight in rig.coordinator.book] == [FlightState.OPEN]
+        assert [preemption.state for preemption in rig.coordinator.reservations] == [
+            PreemptionState.OPEN
+        ]
         taken = {tuple((await rig.filter(f"new-{i}", *NODES)).node_names) for i in range(3)}
         assert len(taken) == 3
         assert all(len(seat) == 1 for seat in taken)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.objects import GangKey
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.resources import ServedResource
@@ -108,11 +108,12 @@ async def test_leader_and_then_workers_where_there_can_be_room() -> None:
         await rig.preempt("high-lead-0", **victims(4))
         await rig.until_names("high-lead-0")
         await rig.until(
-            lambda: [f.state for f in rig.coordinator.book] == [FlightState.OPEN], "seats"
+            lambda: [f.state for f in rig.coordinator.reservations] == [PreemptionState.OPEN],
+            "seats",
         )
         (node,) = (await rig.filter("high-lead-0", *NODES)).node_names
         await rig.bind("high-lead-0", node)
-        await rig.until(lambda: not len(rig.coordinator.book), "the leader has started")
+        await rig.until(lambda: not len(rig.coordinator.reservations), "the leader has started")
         await member(rig, "high-w-0", "w")
         assert (await rig.filter("high-w-0", *NODES)).node_names == []
         assert rig.outcomes("high")[-1] == "incomplete"
@@ -121,7 +122,8 @@ async def test_leader_and_then_workers_where_there_can_be_room() -> None:
         taken = {node}
         await rig.filter("high-w-0", *NODES)
         await rig.until(
-            lambda: [f.state for f in rig.coordinator.book] == [FlightState.OPEN], "seats"
+            lambda: [f.state for f in rig.coordinator.reservations] == [PreemptionState.OPEN],
+            "seats",
         )
         for i in range(3):
             (seat,) = (await rig.filter(f"high-w-{i}", *NODES)).node_names

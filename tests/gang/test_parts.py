@@ -168,7 +168,7 @@ class TestUnequalMembers:
         assert split.least[:2] == (1, 1)
 
 
-class TestPlanInFlight:
+class TestPlanInPreemption:
     def test_it_is_told_apart_which_part_lacks_seats(self) -> None:
         pods = [*workers(3), member("ps", "ps")]
         names = ["n0", "n1", "n2"]
@@ -304,10 +304,10 @@ async def test_a_plan_that_ends_without_a_part_leaves_the_gang_in_part(
     run = [member(f"w{i}", "worker", on="n0", cpu=1) for i in range(3)]
     gang = gang_of(world(["n0"], [*run, member("ps", "ps")], said(3, **parts)))
     seated = [SimpleNamespace(uid=uid) for uid in ("uid-w2", "uid-ps")]
-    flight: Any = SimpleNamespace(
+    preemption: Any = SimpleNamespace(
         id="f", key=KEY, seats={"uid-ps": "n0"}, yields=False, pods={}, plan=SimpleNamespace()
     )
-    flight.plan.seats = seated
+    preemption.plan.seats = seated
     stub: Any = SimpleNamespace(warn=lambda *_: None, wall=lambda: 0.0, spawn=None)
     decided: list[Decision] = []
     partly = PartlyBound(
@@ -321,7 +321,7 @@ async def test_a_plan_that_ends_without_a_part_leaves_the_gang_in_part(
         decide=decided.append,
         give_up=lambda *_: None,
     )
-    partly.ended(flight, "it was given up")
+    partly.ended(preemption, "it was given up")
     assert len(decided) == told
 
 

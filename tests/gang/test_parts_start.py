@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.settings import SeatSettings
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.resources import OTHER_POD_GROUPS
@@ -91,12 +91,13 @@ async def test_three_that_would_fit_wait_for_the_room_of_the_first(system: str) 
         gone = {"low-n0", "low-n1", "low-n2"}
         # Two of the three others are the quorum's: the third needs nobody to go for it.
         for _ in range(600):
-            if len(rig.coordinator.book):
+            if len(rig.coordinator.reservations):
                 break
             await rig.preempt("high-0-1", **victims)
             await rig.cache.wait_change(rig.cache.generation, 0.05)
         await rig.until(
-            lambda: [f.state for f in rig.coordinator.book] == [FlightState.OPEN], "seats"
+            lambda: [f.state for f in rig.coordinator.reservations] == [PreemptionState.OPEN],
+            "seats",
         )
         assert len(gone & await rig.names()) == 1
         seats = {}
@@ -107,7 +108,7 @@ async def test_three_that_would_fit_wait_for_the_room_of_the_first(system: str) 
         assert len(seats) == 3
         for name, node in seats.items():
             await rig.bind(name, node)
-        await rig.until(lambda: not len(rig.coordinator.book), "the plan ends")
+        await rig.until(lambda: not len(rig.coordinator.reservations), "the plan ends")
 
 
 @pytest.mark.parametrize("system", recorded.PARTS)

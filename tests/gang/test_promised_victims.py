@@ -47,8 +47,8 @@ async def test_who_is_to_go_is_not_counted_as_running(rig: Rig) -> None:
     await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 3, "three pods")
     held = held_back(rig, "POST", "configmaps")
     await rig.preempt("high-0", n0=["low-0"], n1=["low-1"])
-    (flight,) = rig.coordinator.book
-    (victim,) = flight.victims.values()
+    (preemption,) = rig.coordinator.reservations
+    (victim,) = preemption.victims.values()
     (stays,) = {"low-0", "low-1"} - {victim.name}
     await rig.until(lambda: held.hits > 0, "the record is being written")
     await rig.remove(stays)
@@ -143,10 +143,10 @@ async def test_nobody_joins_a_gang_while_it_is_not_known_by_whose_hand_one_has_g
     await rig.nodes(1, first=2)
     answer = answered_later(rig, monkeypatch)
     await newcomer_waits_for_the_rest(rig)
-    assert rig.coordinator.book.of_member(rig.cached("low-2").uid) is None
+    assert rig.coordinator.reservations.of_member(rig.cached("low-2").uid) is None
     answer.set()
     await rig.until(
-        lambda: any(u.touched for u in rig.coordinator.flights.evictions.unfinished()),
+        lambda: any(u.touched for u in rig.coordinator.preemptions.evictions.unfinished()),
         "the rest must go",
     )
     assert not (await rig.filter("low-2", "n2")).node_names
@@ -160,7 +160,7 @@ async def test_who_comes_after_the_last_of_its_unit_has_gone_goes_too(rig: Rig) 
     await rig.nodes(1, first=2)
     await rig.pod("low-2", cls="low", group="low", cpu="3")
     assert (await rig.filter("low-2", "n2")).node_names == ["n2"]
-    evictions = rig.coordinator.flights.evictions
+    evictions = rig.coordinator.preemptions.evictions
     for number in range(3, 6):
         await rig.pod(f"top-{number}", cls="high", on="n2", cpu="1")
     await rig.preempt("high-0", n0=["low-0"], n1=["low-1"])
@@ -195,13 +195,13 @@ async def test_who_comes_before_it_is_known_who_took_the_first_stays(
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: rig.cache.pod_named("default", "low-0") is None, "one has gone")
     await rig.remove("high-0")
-    await rig.until(lambda: not rig.coordinator.book, "the plan is over")
+    await rig.until(lambda: not rig.coordinator.reservations, "the plan is over")
     await rig.pod("low-2", cls="low", group="low")
     assert not (await rig.filter("low-2", "n0")).node_names
     await rig.bind("low-2", "n0")
     await rig.until(lambda: bool(rig.cached("low-2").node), "it runs")
     answers.set()
-    evictions = rig.coordinator.flights.evictions
+    evictions = rig.coordinator.preemptions.evictions
     await rig.until(lambda: not evictions.unfinished(), "the unit is finished, or let go of")
     assert "low-2" in await rig.names()
 
@@ -231,12 +231,12 @@ async def test_who_cannot_be_evicted_stays_while_others_are_seated_beside_it(
         refused = Fault(times=10**6, method="DELETE", path=f"low-1{REAL_DELETE}", status=403)
         rig.server.faults.plan(refused)
         await rig.preempt("high-0", n0=["low-0"])
-        evictions = rig.coordinator.flights.evictions
+        evictions = rig.coordinator.preemptions.evictions
         await rig.until(lambda: bool(evictions.broken()), "the other half cannot be evicted")
         evictions._evictor._sleep = asyncio.sleep  # it is tried again every second or two
         for name in (*HIGH, "keep"):
             await rig.remove(name)
-        await rig.until(lambda: not rig.coordinator.book, "the plan is over")
+        await rig.until(lambda: not rig.coordinator.reservations, "the plan is over")
         await rig.pod("low-2", cls="low", group="low")
         deadline = time.monotonic() + 60
         while not (await rig.filter("low-2", "n0", "n2")).node_names:
@@ -247,7 +247,7 @@ async def test_who_cannot_be_evicted_stays_while_others_are_seated_beside_it(
         await rig.until(lambda: stays >= 5, "its turn has come, again and again")
         assert refused.hits == hits
         assert await rig.names() == {"low-1", "low-2"}
-        (flight,) = rig.coordinator.book
-        await rig.bind("low-2", flight.seats[rig.cached("low-2").uid])
+        (preemption,) = rig.coordinator.reservations
+        await rig.bind("low-2", preemption.seats[rig.cached("low-2").uid])
         await rig.until(lambda: not evictions.unfinished(), "the unit is let go of")
         assert await rig.names() == {"low-1", "low-2"}

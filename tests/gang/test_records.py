@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from extender.gang.controller.keeper import RecordKeeper
+from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.records import Records, Superseded
-from extender.gang.core.book import Flight
 from extender.gang.core.record import PART_BYTES, Others, Record, pack, unpack
 from extender.gang.core.record_objects import documents_of
+from extender.gang.core.reservations import Preemption
 from extender.gang.core.signature import Signer
 from extender.gang.leader_election.leadership import Alone
 from extender.gang.runtime.background import Background
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.kube.api_errors import ApiError, Conflict, Invalid
 from extender.kube.client import KubeClient
 from extender.model.errors import InvalidInput
@@ -286,16 +286,16 @@ async def test_a_sweep_leaves_a_record_alone_that_is_written_meanwhile(
 ) -> None:
     """Who is wanted was once asked before the list was read: a plan went on without a record."""
     background = Background()
-    keeper = RecordKeeper(Records(client, "kube-system"), Alone(), background)
+    keeper = RecordWriter(Records(client, "kube-system"), Alone(), background)
     listing = asyncio.Event()
     listed = server.faults.plan(Fault(1, "GET", "labelSelector", released=listing))
     sweep = asyncio.create_task(keeper.sweep())
     while not listed.hits:
         await asyncio.sleep(0.01)
-    flight = Flight(
-        plan=record().plan, id="1", pods={}, seats={}, state=FlightState.PLANNED, since=0.0
+    preemption = Preemption(
+        plan=record().plan, id="1", pods={}, seats={}, state=PreemptionState.PLANNED, since=0.0
     )
-    await keeper.write(flight, made=1.0, others=Others())
+    await keeper.write(preemption, made=1.0, others=Others())
     (name,) = await names(client)
     listing.set()
     await sweep
@@ -309,7 +309,7 @@ async def test_a_record_of_before_that_is_back_is_deleted_while_the_lease_is_our
 ) -> None:
     """Put back with the storage, under an epoch that nobody alive has seen: it stayed for ever."""
     before, background, lease = Records(client, "kube-system"), Background(), Alone()
-    keeper = RecordKeeper(Records(client, "kube-system"), lease, background)
+    keeper = RecordWriter(Records(client, "kube-system"), lease, background)
     await keeper.load()
     written = replace(record(), epoch=3)
     await before.create(written)

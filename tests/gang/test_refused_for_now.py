@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.core.refused_seats import MISSED_SECONDS, MOST_UNHEARD
-from extender.gang.scheduler_view.evidence import MAX_REFUSED_WHILE, Evidence
+from extender.gang.scheduler_view.node_lists import MAX_REFUSED_WHILE, NodeLists
 from extender.model.gang import Gang
 from tests.gang.open_seats import Seats
 from tests.gang.world import gang_key, pod
@@ -23,7 +23,7 @@ def test_what_is_refused_once_another_plan_is_over_is_no_fault_of_it(*, heard: b
     cleared = (replace(seats.other, nominated="n2"), seats.other)
     for over in (False, True):
         if over:
-            seats.book.close(gang_key("another"))
+            seats.reservations.close(gang_key("another"))
         for _ in range(MOST_UNHEARD):
             seats.now += 0.9 * MISSED_SECONDS / MOST_UNHEARD
             if heard:
@@ -38,7 +38,7 @@ def test_what_is_refused_once_another_plan_is_over_is_no_fault_of_it(*, heard: b
         seats.refused.observe(*cleared)
     assert seats.changed
     assert set(seats.masked.values()) == {frozenset({"n2"})}
-    seats.book.pod_left("n2", "going")
+    seats.reservations.pod_left("n2", "going")
     assert seats.left_out() == {"n2"}
 
 
@@ -47,10 +47,10 @@ def test_who_has_not_asked_since_another_plan_is_over_is_called() -> None:
     seats = Seats()
     seats.waits_on("n2", 50)
     seats.misses("n9")
-    seats.book.close(gang_key("another"))
+    seats.reservations.close(gang_key("another"))
     for changed in (False, True):
         seats.now += MISSED_SECONDS
-        seats.refused.look(seats.flight)
+        seats.refused.look(seats.preemption)
         assert seats.called == [seats.other.uid]
         assert bool(seats.changed) is changed
 
@@ -61,18 +61,18 @@ def test_a_refusal_does_not_outlive_the_plan_that_is_the_reason() -> None:
     seats.waits_on("n2", 50)
     seats.misses("n9")
     seats.now += MISSED_SECONDS
-    seats.refused.look(seats.flight)
+    seats.refused.look(seats.preemption)
     assert seats.left_out() == {"n2"}
     assert not seats.masked, "the search may come when that plan is over (872730 with sparing)"
     seats.waits_on("n2", -5, gang="less-urgent")
     assert seats.left_out() == {"n2"}
-    seats.book.close(gang_key("another"))
+    seats.reservations.close(gang_key("another"))
     assert seats.left_out() == frozenset()
 
 
 def test_refusals_for_now_are_few() -> None:
     """All of them are looked at for each question, and each kind of pod of a tenant is another."""
-    evidence = Evidence(lambda: 0.0)
+    evidence = NodeLists(lambda: 0.0)
     others = [pod("p", cpu=cpu) for cpu in range(MAX_REFUSED_WHILE + 2)]
     version = evidence.version()
     for other in others:

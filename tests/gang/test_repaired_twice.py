@@ -32,7 +32,7 @@ def hurry(rig: Rig, seconds: float) -> None:
     async def short(_: float) -> None:
         await asyncio.sleep(seconds)
 
-    rig.coordinator.flights.evictions._evictor._sleep = short
+    rig.coordinator.preemptions.evictions._evictor._sleep = short
 
 
 async def test_a_late_member_whose_namespace_is_not_chosen_for_a_moment() -> None:
@@ -74,7 +74,7 @@ async def test_a_gang_that_is_whole_again_while_another_plan_wants_it(patient: R
         await rig.pod(f"low-{i}", cls="low", group="low", on=f"n{i}", grace=300 if i == 0 else 0)
     await rig.pod("busy", cls="high", on="n3")
     await rig.gang("high", 1, "high")
-    evictions = rig.coordinator.flights.evictions
+    evictions = rig.coordinator.preemptions.evictions
     for name in ("low-1", "low-2"):
         path = f"{name}{REAL_DELETE}"
         rig.server.faults.plan(Fault(10**6, "DELETE", path, status=403, reason="Forbidden"))
@@ -84,7 +84,7 @@ async def test_a_gang_that_is_whole_again_while_another_plan_wants_it(patient: R
     rest = [rig.cached(name).uid for name in ("low-1", "low-2")]
     await rig.until(lambda: all(unit.fates[uid] is Fate.REFUSED for uid in rest), "refused")
     await rig.remove("high-0")
-    await rig.until(lambda: not rig.coordinator.book, "its plan is over")
+    await rig.until(lambda: not rig.coordinator.reservations, "its plan is over")
     await rig.pod("low-3", cls="low", group="low", cpu="1")
     await rig.client.patch(f"{PODS}/low-3", PROTECTED)
     await rig.bind("low-3", "n3")
@@ -96,7 +96,7 @@ async def test_a_gang_that_is_whole_again_while_another_plan_wants_it(patient: R
     await rig.preempt("next-0", n1=["low-1"], n2=["low-2"])
     await rig.until(lambda: len(evictions.unfinished()) == 2, "a second plan has begun")
     await rig.remove("next-0")
-    await rig.until(lambda: not rig.coordinator.book, "it is over too")
+    await rig.until(lambda: not rig.coordinator.reservations, "it is over too")
     await rig.remove("low-0")
     await rig.until(lambda: not evictions.unfinished(), "the rest is let go of")
     assert {"low-1", "low-2", "low-3"} <= await rig.names()
@@ -109,7 +109,7 @@ async def test_pods_that_come_to_a_node_that_was_not_named_are_no_room(
     await rig.pod("top", cls="top", on="n1", cpu="4")
     await rig.nodes(1, first=2)
     await whole_gang_on_n0(rig, 1, cpu="1")
-    keeper: Any = rig.coordinator.flights.keeper
+    keeper: Any = rig.coordinator.preemptions.keeper
     write, plans = keeper.write, 0
 
     async def slow(*args: Any) -> None:
@@ -146,7 +146,7 @@ async def test_a_unit_is_not_broken_any_more_once_all_of_it_is_accepted(
         return answer
 
     monkeypatch.setattr(rig.own, "delete", late)
-    evictions = rig.coordinator.flights.evictions
+    evictions = rig.coordinator.preemptions.evictions
     monkeypatch.setattr(evictions._driver, "_refused_seconds", 0.3)
     await rig.preempt("high-0", **{f"n{i}": [f"low-{i}"] for i in range(3)})
     await rig.until(lambda: bool(evictions.broken()), "it is told")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from extender.gang.core.book import Flight
+from extender.gang.core.reservations import Preemption
 from extender.gang.tell.decisions import Verb
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from tests.gang.rig import FAST, Rig
 
 
@@ -17,16 +17,16 @@ async def test_a_seat_given_twice_at_once_counts_once(monkeypatch: pytest.Monkey
         await rig.nodes(2)
         await rig.classes(high=100)
         await rig.gang("high", 2, "high")
-        flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
-        assert isinstance(flight, Flight)
-        await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
+        preemption = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
+        assert isinstance(preemption, Preemption)
+        await rig.until(lambda: preemption.state is PreemptionState.OPEN, "the seats are open")
         seats = rig.coordinator._seating.refused_seats
         monkeypatch.setattr(seats, "_now", lambda: now)
         pod = rig.cached("high-0")
         for attempt in range(3):
             now = 100.0 + 10 * attempt
-            assert seats.seat_given(flight, pod)
+            assert seats.seat_given(preemption, pod)
             now += 0.02
-            assert seats.seat_given(flight, pod), "the same attempt"
+            assert seats.seat_given(preemption, pod), "the same attempt"
         now += 10.0
-        assert not seats.seat_given(flight, pod)
+        assert not seats.seat_given(preemption, pod)

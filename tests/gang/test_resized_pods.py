@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.core.book import Flight
+from extender.gang.core.reservations import Preemption
 from extender.gang.plan.new_room import MOST_NODES, room_came
 from extender.gang.tell.decisions import Verb
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from tests.gang.rig import FAST, HIGH, LOW, PODS, Rig, full_cluster
 from tests.gang.test_room_that_came import Gate
 from tests.gang.world import node, pod, snapshot
@@ -33,13 +33,13 @@ async def asks_for(rig: Rig, name: str, cpu: str) -> None:
     await rig.until(lambda: wanted in rig.cached(name).requests, f"{name} asks for {cpu}")
 
 
-async def opened(rig: Rig) -> Flight:
+async def opened(rig: Rig) -> Preemption:
     """Seats of the gang "high", open, none of them taken."""
     await rig.gang("high", 2, "high")
-    flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
-    assert isinstance(flight, Flight)
-    await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
-    return flight
+    preemption = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
+    assert isinstance(preemption, Preemption)
+    await rig.until(lambda: preemption.state is PreemptionState.OPEN, "the seats are open")
+    return preemption
 
 
 async def test_nobody_is_seated_when_another_member_has_outgrown_its_seat(rig: Rig) -> None:
@@ -47,29 +47,29 @@ async def test_nobody_is_seated_when_another_member_has_outgrown_its_seat(rig: R
     await opened(rig)
     await asks_for(rig, "high-1", "5")
     assert (await rig.filter("high-0", "n0", "n1")).node_names == []
-    await rig.until(lambda: not list(rig.coordinator.book), "the plan ends")
+    await rig.until(lambda: not list(rig.coordinator.reservations), "the plan ends")
     assert "there is no other plan" in rig.messages("high")
 
 
 async def test_a_plan_is_compared_when_a_pod_beside_its_seat_grows(rig: Rig) -> None:
     await rig.pod("beside", cls="high", cpu="1", on="n0")
-    flight = await opened(rig)
-    assert set(flight.seats.values()) == {"n0", "n1"}
+    preemption = await opened(rig)
+    assert set(preemption.seats.values()) == {"n0", "n1"}
     await asks_for(rig, "beside", "2")
     assert (await rig.filter("high-0", "n0", "n1")).node_names == []
-    await rig.until(lambda: not list(rig.coordinator.book), "the plan ends")
+    await rig.until(lambda: not list(rig.coordinator.reservations), "the plan ends")
     assert "there is no other plan" in rig.messages("high")
 
 
 async def test_a_seat_takes_what_its_member_asks_for_now(rig: Rig) -> None:
     """Another plan counted on the room beside the old seat, and evicted for it (seed 601791)."""
-    flight = await opened(rig)
+    preemption = await opened(rig)
     await rig.nodes(1, first=2)
     await asks_for(rig, "high-1", "4")
     uid = rig.cached("high-1").uid
-    held = {hold.uid: dict(hold.requests)["cpu"] for hold in rig.coordinator.book.holds()}
+    held = {hold.uid: dict(hold.requests)["cpu"] for hold in rig.coordinator.reservations.holds()}
     assert held[uid] == 4000
-    assert dict(flight.pods[uid].requests)["cpu"] == 4000
+    assert dict(preemption.pods[uid].requests)["cpu"] == 4000
 
 
 async def test_members_that_need_less_spare_the_victims(
@@ -77,7 +77,7 @@ async def test_members_that_need_less_spare_the_victims(
 ) -> None:
     """They fit beside them before anybody had gone (KEP-1287)."""
     await full_cluster(rig)
-    keeper: Any = rig.coordinator.flights.keeper
+    keeper: Any = rig.coordinator.preemptions.keeper
     gate = Gate(keeper.write, after=False)
     monkeypatch.setattr(keeper, "write", gate)
     await rig.preempt("high-0", n0=["low-0"])
@@ -86,7 +86,9 @@ async def test_members_that_need_less_spare_the_victims(
         await asks_for(rig, name, "1")
     gate.opened.set()
     await rig.until(
-        lambda: any(flight.state is FlightState.OPEN for flight in rig.coordinator.book),
+        lambda: any(
+            preemption.state is PreemptionState.OPEN for preemption in rig.coordinator.reservations
+        ),
         "the seats are open",
     )
     assert {*LOW} <= await rig.names()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.sandbox.faults import Fault
 from tests.gang.rig import HIGH, LOW, Rig, full_cluster
 
@@ -22,15 +22,17 @@ async def test_the_planner_knows_the_cluster_before_the_first_question(rig: Rig)
 async def test_restart_goes_on_where_the_cluster_stands(rig: Rig) -> None:
     await full_cluster(rig, grace=30)
     await rig.preempt("high-0", n0=["low-0"])
-    await rig.until(lambda: next(iter(rig.coordinator.book)).state is FlightState.WAITING)
-    before = dict(next(iter(rig.coordinator.book)).seats)
+    await rig.until(
+        lambda: next(iter(rig.coordinator.reservations)).state is PreemptionState.WAITING
+    )
+    before = dict(next(iter(rig.coordinator.reservations)).seats)
     await rig.restart()
-    flight = next(iter(rig.coordinator.book))
-    assert flight.seats == before
-    assert flight.sent == set(flight.victims)
+    preemption = next(iter(rig.coordinator.reservations))
+    assert preemption.seats == before
+    assert preemption.sent == set(preemption.victims)
     for name in LOW:
         await rig.remove(name)
-    await rig.until(lambda: flight.state is FlightState.OPEN)
+    await rig.until(lambda: preemption.state is PreemptionState.OPEN)
     result = await rig.filter("high-0", "n0", "n1")
     assert result.node_names == [before[rig.cached("high-0").uid]]
 
@@ -63,7 +65,7 @@ async def test_restart_after_everything_was_bound_drops_the_record(rig: Rig) -> 
             break
         await asyncio.sleep(0.02)
     assert await rig.records() == []
-    assert not len(rig.coordinator.book)
+    assert not len(rig.coordinator.reservations)
 
 
 async def test_an_unreadable_record_is_left_alone_and_stops_nothing(rig: Rig) -> None:

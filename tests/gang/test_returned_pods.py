@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from extender.gang.core import evictions, flights
-from extender.gang.core.book import Flight
+from extender.gang.core import evictions, preemptions
+from extender.gang.core.reservations import Preemption
 from extender.gang.tell.decisions import Verb
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.sandbox.resources import PODS
 from tests.gang.limited import tried
 from tests.gang.rig import HIGH, LOW, Rig, full_cluster
@@ -19,7 +19,7 @@ KEY = PODS.key
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who stays is found within a second."""
     monkeypatch.setattr(evictions, "RETURNED_SECONDS", 0.2)
-    monkeypatch.setattr(flights, "LOOK_AFTER_SECONDS", 0.05)
+    monkeypatch.setattr(preemptions, "LOOK_AFTER_SECONDS", 0.05)
 
 
 async def hold(rig: Rig, *names: str) -> None:
@@ -62,7 +62,7 @@ async def test_who_is_back_goes_when_others_of_its_unit_have_gone_for_good(
     await rig.until_names("low-1", *HIGH)
     for name in HIGH:
         await rig.remove(name)
-    await rig.until(lambda: not list(rig.coordinator.book), "the plan is over")
+    await rig.until(lambda: not list(rig.coordinator.reservations), "the plan is over")
     if not late:
         storage.put(KEY, before)
         await rig.until_names("low-0", "low-1")
@@ -90,7 +90,7 @@ async def test_who_is_back_goes_beside_others_of_its_unit_that_are_back_on_their
     await rig.until(lambda: all(rig.cached(name).deleting for name in LOW), "the victims go")
     for name in HIGH:
         await rig.remove(name)
-    await rig.until(lambda: not list(rig.coordinator.book), "the plan is over")
+    await rig.until(lambda: not list(rig.coordinator.reservations), "the plan is over")
     storage.put(KEY, before)
     await rig.until_names("low-1")
     assert rig.cached("low-1").deleting
@@ -105,11 +105,11 @@ async def test_a_unit_that_is_back_whole_stays(rig: Rig) -> None:
     await rig.until_names(*HIGH)
     for name in HIGH:
         await rig.remove(name)
-    await rig.until(lambda: not list(rig.coordinator.book), "the plan is over")
+    await rig.until(lambda: not list(rig.coordinator.reservations), "the plan is over")
     for pod in before.values():
         assert pod is not None
         storage.put(KEY, pod)
-    unfinished = rig.coordinator.flights.evictions.unfinished
+    unfinished = rig.coordinator.preemptions.evictions.unfinished
     await rig.until(lambda: bool(unfinished()), "it is looked at again")
     await rig.until(lambda: not unfinished(), "it owes nobody")
     assert await rig.names() == set(LOW)
@@ -118,51 +118,51 @@ async def test_a_unit_that_is_back_whole_stays(rig: Rig) -> None:
 async def test_members_whose_binding_was_lost_have_their_seats_again(rig: Rig) -> None:
     """Who sat counted as seated for ever: the last to come ended the plan, the others waited."""
     await rig.gang("high", 2, "high")
-    flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
-    assert isinstance(flight, Flight)
-    await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
-    seats = dict(flight.seats)
+    preemption = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
+    assert isinstance(preemption, Preemption)
+    await rig.until(lambda: preemption.state is PreemptionState.OPEN, "the seats are open")
+    seats = dict(preemption.seats)
     one, other = rig.cached("high-0").uid, rig.cached("high-1").uid
     storage = rig.server.api.storage
     before = storage.get(KEY, "default", "high-0")
     assert before is not None
     await rig.bind("high-0", seats[one])
-    await rig.until(lambda: set(flight.seats) == {other}, "one sits")
-    deadline = flight.deadline
+    await rig.until(lambda: set(preemption.seats) == {other}, "one sits")
+    deadline = preemption.deadline
     storage.put(KEY, before)
-    await rig.until(lambda: flight.seats == seats, "its seat is held again")
-    assert flight.deadline > deadline, "who begins anew has the time that all have"
-    await rig.until(lambda: not flight.doubted, "the plan is compared")
+    await rig.until(lambda: preemption.seats == seats, "its seat is held again")
+    assert preemption.deadline > deadline, "who begins anew has the time that all have"
+    await rig.until(lambda: not preemption.doubted, "the plan is compared")
     assert (await rig.filter("high-0", *seats.values())).node_names == [seats[one]]
     await rig.bind("high-1", seats[other])
-    await rig.until(lambda: set(flight.seats) == {one}, "the other sits")
-    assert not flight.over
+    await rig.until(lambda: set(preemption.seats) == {one}, "the other sits")
+    assert not preemption.over
     await rig.bind("high-0", seats[one])
-    await rig.until(lambda: flight.over, "the plan ends")
+    await rig.until(lambda: preemption.over, "the plan ends")
     assert rig.outcomes("high")[-1] == "done"
 
 
 async def test_who_sat_before_a_restart_has_its_seat_again(rig: Rig) -> None:
     """It was not among those that waited then: nothing was known of it (seeds 600826, 601696)."""
     await rig.gang("high", 2, "high")
-    flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
-    assert isinstance(flight, Flight)
-    await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
-    seats, one = dict(flight.seats), rig.cached("high-0").uid
+    preemption = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
+    assert isinstance(preemption, Preemption)
+    await rig.until(lambda: preemption.state is PreemptionState.OPEN, "the seats are open")
+    seats, one = dict(preemption.seats), rig.cached("high-0").uid
     storage = rig.server.api.storage
     before = storage.get(KEY, "default", "high-0")
     assert before is not None
     await rig.bind("high-0", seats[one])
-    await rig.until(lambda: one not in flight.seats, "one sits")
+    await rig.until(lambda: one not in preemption.seats, "one sits")
     await rig.kill()
     await rig.start()
-    (resumed,) = rig.coordinator.book
+    (resumed,) = rig.coordinator.reservations
     assert one not in resumed.seats
     storage.put(KEY, before)
-    book = rig.coordinator.book
-    await rig.until(lambda: book.of_member(one) is resumed, "its seat is held again")
+    reservations = rig.coordinator.reservations
+    await rig.until(lambda: reservations.of_member(one) is resumed, "its seat is held again")
     assert resumed.seats == seats
-    assert {hold.uid for hold in book.holds()} == seats.keys()
+    assert {hold.uid for hold in reservations.holds()} == seats.keys()
 
 
 @pytest.mark.usefixtures("soon")
@@ -174,9 +174,9 @@ async def test_who_was_refused_as_one_was_going_is_looked_at_again(rig: Rig) -> 
     await hold(rig, *LOW)
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: all(rig.cached(name).deleting for name in LOW), "the victims go")
-    version = rig.coordinator.flights.evictions.refusals.version
+    version = rig.coordinator.preemptions.evictions.refusals.version
     for pod in before.values():
         assert pod is not None
         storage.put(KEY, pod)
-    refusals = rig.coordinator.flights.evictions.refusals
+    refusals = rig.coordinator.preemptions.evictions.refusals
     await rig.until(lambda: refusals.version > version, "answers do not stand any more")

@@ -70,8 +70,9 @@ async def _two_nodes_more(rig: Rig) -> None:
 
 def _free_seats(rig: Rig) -> bool:
     return any(
-        {seat.node for seat in flight.plan.seats} == {"x0", "x1"} and flight.state.value == "open"
-        for flight in rig.coordinator.book
+        {seat.node for seat in preemption.plan.seats} == {"x0", "x1"}
+        and preemption.state.value == "open"
+        for preemption in rig.coordinator.reservations
     )
 
 
@@ -82,7 +83,7 @@ async def test_nodes_that_come_before_the_first_eviction_spare_the_victims(
     if moment == "search":
         gate = _searching(rig, monkeypatch)
     else:
-        owner: Any = rig.coordinator.flights.keeper
+        owner: Any = rig.coordinator.preemptions.keeper
         gate = Gate(owner.write, after=False)
         monkeypatch.setattr(owner, "write", gate)
     await full_cluster(rig)
@@ -107,8 +108,8 @@ async def test_a_list_is_no_reason_to_evict_where_a_pod_has_just_left(
     if not older:
         rig.coordinator.evidence._freed.clear()
     await rig.filter("high-0")
-    (flight,) = rig.coordinator.book
-    assert len(flight.plan.victims) == (0 if older else 1)
+    (preemption,) = rig.coordinator.reservations
+    assert len(preemption.plan.victims) == (0 if older else 1)
 
 
 async def test_candidates_are_no_reason_to_evict_where_a_pod_has_just_left(rig: Rig) -> None:
@@ -122,9 +123,9 @@ async def test_candidates_are_no_reason_to_evict_where_a_pod_has_just_left(rig: 
     await rig.remove("leaving")
     await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 3, "it is gone")
     assert not (await rig.preempt("p", n0=[*LOW])).candidates
-    (flight,) = rig.coordinator.book
-    assert [(seat.name, seat.node) for seat in flight.plan.seats] == [("p", "n1")]
-    assert not flight.victims
+    (preemption,) = rig.coordinator.reservations
+    assert [(seat.name, seat.node) for seat in preemption.plan.seats] == [("p", "n1")]
+    assert not preemption.victims
 
 
 def _is_nominated(rig: Rig, node: str) -> bool:
@@ -146,8 +147,8 @@ async def test_a_list_is_no_reason_to_evict_where_a_nomination_has_just_gone(
     if goes == "deleted":
         await _leaves(rig, "other")
     await rig.filter("high-0")
-    (flight,) = rig.coordinator.book
-    assert not flight.plan.victims
+    (preemption,) = rig.coordinator.reservations
+    assert not preemption.plan.victims
 
 
 async def test_room_behind_a_nomination_is_seen_to_come(
@@ -165,16 +166,16 @@ async def test_room_behind_a_nomination_is_seen_to_come(
     await rig.pod("high-0", cls="high", group="high", cpu="1")
     rig.coordinator.evidence._freed.clear()  # its nodes are not new
     gate = await _recorded(rig, monkeypatch, "high-0")
-    (flight,) = rig.coordinator.book
-    assert [victim.name for victim in flight.plan.victims] == ["low-0"]
+    (preemption,) = rig.coordinator.reservations
+    assert [victim.name for victim in preemption.plan.victims] == ["low-0"]
     await _goes_by_itself(rig, "leaving", gate)
     assert "low-0" in await rig.names()
 
 
 async def _recorded(rig: Rig, monkeypatch: pytest.MonkeyPatch, name: str, *nodes: str) -> Gate:
     """Ask for the gang, and stop where its plan's record is about to be written."""
-    gate = Gate(rig.coordinator.flights.keeper.write, after=False)
-    monkeypatch.setattr(rig.coordinator.flights.keeper, "write", gate)
+    gate = Gate(rig.coordinator.preemptions.keeper.write, after=False)
+    monkeypatch.setattr(rig.coordinator.preemptions.keeper, "write", gate)
     await rig.filter(name, *nodes)
     await rig.until(lambda: gate.reached, "its record is about to be written")
     return gate
@@ -183,7 +184,9 @@ async def _recorded(rig: Rig, monkeypatch: pytest.MonkeyPatch, name: str, *nodes
 async def _goes_by_itself(rig: Rig, name: str, gate: Gate) -> None:
     await _leaves(rig, name)
     gate.opened.set()
-    await rig.until(lambda: any(not f.plan.victims for f in rig.coordinator.book), "it has seats")
+    await rig.until(
+        lambda: any(not f.plan.victims for f in rig.coordinator.reservations), "it has seats"
+    )
 
 
 @pytest.mark.parametrize("cpu", ["3", "2"])
@@ -203,8 +206,8 @@ async def test_the_rest_of_a_gang_stays_when_its_owner_takes_who_was_in_the_way(
         await rig.pod(f"high-{i}", cls="high", group="high", cpu=cpu)
     await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 2 + count, "all pods")
     gate = await _recorded(rig, monkeypatch, "high-0", "n0", "n1")
-    (flight,) = rig.coordinator.book
-    assert {victim.name for victim in flight.plan.victims} == {*LOW}
+    (preemption,) = rig.coordinator.reservations
+    assert {victim.name for victim in preemption.plan.victims} == {*LOW}
     await _goes_by_itself(rig, "low-0", gate)
     assert "low-1" in await rig.names()
 
@@ -221,13 +224,15 @@ async def test_who_is_found_gone_was_not_taken_by_us(
     rig.server.faults.plan(Fault(1, "DELETE", f"/pods/low-0{REAL_DELETE}", 404, "NotFound"))
     await rig.filter("high-0")
     await rig.until(lambda: held.hits > 0, "both are about to go")
-    (flight,) = rig.coordinator.book
-    await rig.until(lambda: bool(flight.sent), "one is not found")
-    assert flight.seen is not None
+    (preemption,) = rig.coordinator.reservations
+    await rig.until(lambda: bool(preemption.sent), "one is not found")
+    assert preemption.seen is not None
     await rig.remove("low-0")
     await rig.until(lambda: rig.cache.pod_named("default", "low-0") is None, "it is gone")
     let_go(held)
-    await rig.until(lambda: any(not f.plan.victims for f in rig.coordinator.book), "it has a seat")
+    await rig.until(
+        lambda: any(not f.plan.victims for f in rig.coordinator.reservations), "it has a seat"
+    )
     assert "low-1" in await rig.names()
 
 
@@ -244,9 +249,9 @@ async def test_neither_list_nor_candidates_know_of_a_node_that_has_just_come(
         await rig.filter("high-0")
     else:
         await rig.preempt("p", n0=["low-0"], n1=["low-1"])
-    (flight,) = rig.coordinator.book
-    assert {seat.node for seat in flight.plan.seats} <= {"x0", "x1"}
-    assert not flight.plan.victims
+    (preemption,) = rig.coordinator.reservations
+    assert {seat.node for seat in preemption.plan.seats} <= {"x0", "x1"}
+    assert not preemption.plan.victims
 
 
 async def test_room_that_comes_during_the_search_counts_whatever_the_list_said(
@@ -263,8 +268,8 @@ async def test_room_that_comes_during_the_search_counts_whatever_the_list_said(
     await _leaves(rig, "small")
     gate.opened.set()
     await asked
-    (flight,) = rig.coordinator.book
-    assert not flight.plan.victims
+    (preemption,) = rig.coordinator.reservations
+    assert not preemption.plan.victims
 
 
 async def test_a_list_does_not_know_that_who_was_offered_a_node_has_gone(rig: Rig) -> None:
@@ -276,8 +281,8 @@ async def test_a_list_does_not_know_that_who_was_offered_a_node_has_gone(rig: Ri
     await rig.gang("high", 1, "high")
     await _leaves(rig, "late")
     await rig.filter("high-0")
-    (flight,) = rig.coordinator.book
-    assert not flight.plan.victims
+    (preemption,) = rig.coordinator.reservations
+    assert not preemption.plan.victims
 
 
 async def test_the_rest_of_a_gang_stays_where_another_of_it_has_left_room(
@@ -289,8 +294,8 @@ async def test_the_rest_of_a_gang_stays_where_another_of_it_has_left_room(
         await rig.pod(name, cls="low", group="low", cpu="4", on=f"n{i}")
     await rig.gang("high", 1, "high")
     gate = await _recorded(rig, monkeypatch, "high-0", "n0", "n1")
-    (flight,) = rig.coordinator.book
-    (seat,) = flight.plan.seats
+    (preemption,) = rig.coordinator.reservations
+    (seat,) = preemption.plan.seats
     gone, stays = LOW[::-1] if seat.node == "n0" else LOW
     await _goes_by_itself(rig, gone, gate)
     assert stays in await rig.names()
@@ -304,7 +309,7 @@ async def test_seats_that_go_back_during_the_search_are_room(
     await rig.pod("low-0", cls="low", on="n0")
     await rig.gang("first", 1, "high")
     await rig.coordinator.ensure(rig.resolver_key("first-0"), Verb.LOOP)
-    (first,) = rig.coordinator.book
+    (first,) = rig.coordinator.reservations
     assert [seat.node for seat in first.plan.seats] == ["n1"]
     gate = _searching(rig, monkeypatch)
     await rig.gang("high", 1, "high")
@@ -314,8 +319,8 @@ async def test_seats_that_go_back_during_the_search_are_room(
     await rig.until(lambda: first.over, "the seat is given back")
     gate.opened.set()
     await asked
-    (flight,) = rig.coordinator.book
-    assert not flight.plan.victims
+    (preemption,) = rig.coordinator.reservations
+    assert not preemption.plan.victims
 
 
 async def test_a_list_may_not_know_of_seats_that_have_gone_back(rig: Rig) -> None:
@@ -323,15 +328,15 @@ async def test_a_list_may_not_know_of_seats_that_have_gone_back(rig: Rig) -> Non
     await rig.pod("low-0", cls="low", on="n0")
     await rig.gang("first", 1, "high")
     await rig.coordinator.ensure(rig.resolver_key("first-0"), Verb.LOOP)
-    (first,) = rig.coordinator.book
+    (first,) = rig.coordinator.reservations
     assert [seat.node for seat in first.plan.seats] == ["n1"]
     rig.coordinator.evidence._freed.clear()  # its nodes are not new
     await rig.remove("first-0")
     await rig.until(lambda: first.over, "the seat is given back")
     await rig.gang("high", 1, "high")
     await rig.filter("high-0")
-    (flight,) = rig.coordinator.book
-    assert not flight.plan.victims
+    (preemption,) = rig.coordinator.reservations
+    assert not preemption.plan.victims
 
 
 async def test_candidates_do_not_know_of_room_beside_seats_that_were_taken_since(
@@ -356,11 +361,11 @@ async def test_candidates_do_not_know_of_room_beside_seats_that_were_taken_since
     await rig.until(lambda: gate.reached, "the search has begun")
     for name, node in (("first-0", "n1"), ("elsewhere", "n3")):
         await rig.bind(name, node)
-    await rig.until(lambda: not len(rig.coordinator.book), "all of the gang sits")
+    await rig.until(lambda: not len(rig.coordinator.reservations), "all of the gang sits")
     gate.opened.set()
     await asked
-    (flight,) = rig.coordinator.book
-    assert not flight.plan.victims
+    (preemption,) = rig.coordinator.reservations
+    assert not preemption.plan.victims
 
 
 async def test_victims_stay_once_the_seats_have_room_without_them(
@@ -373,8 +378,8 @@ async def test_victims_stay_once_the_seats_have_room_without_them(
     await rig.gang("high", 1, "high")
     await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 4, "all pods")
     gate = await _recorded(rig, monkeypatch, "high-0", "n0")
-    (flight,) = rig.coordinator.book
-    assert [victim.name for victim in flight.plan.victims] == ["low-0"]
+    (preemption,) = rig.coordinator.reservations
+    assert [victim.name for victim in preemption.plan.victims] == ["low-0"]
     await _goes_by_itself(rig, "small", gate)
     assert "low-0" in await rig.names()
 
@@ -395,5 +400,7 @@ async def test_room_that_comes_during_the_second_search_is_seen_before_anybody_g
     await rig.gang("high", 2, "high")
     await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 6, "all pods")
     await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
-    await rig.until(lambda: any(not f.plan.victims for f in rig.coordinator.book), "it has seats")
+    await rig.until(
+        lambda: any(not f.plan.victims for f in rig.coordinator.reservations), "it has seats"
+    )
     assert {*LOW} <= await rig.names()

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from extender.gang.controller.notifier import WAKE_ANNOTATION
 from extender.gang.core import refused_seats, requeuing
-from extender.gang.core.book import Flight
+from extender.gang.core.reservations import Preemption
 from extender.gang.plan.lists import complete, samples
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.settings import SeatSettings
 from tests.gang.rig import FAST, PODS, Rig
 
@@ -54,17 +54,20 @@ async def rig(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
         yield made
 
 
-async def opened(rig: Rig, name: str = "high") -> Flight:
+async def opened(rig: Rig, name: str = "high") -> Preemption:
     """The gang's plan, with its seats open; kube-scheduler asks about the first member."""
-    if not any(flight.key.name == name for flight in rig.coordinator.book):
+    if not any(preemption.key.name == name for preemption in rig.coordinator.reservations):
         await rig.filter(f"{name}-0", *SAMPLE)
     await rig.until(
         lambda: any(
-            f.key.name == name and f.state is FlightState.OPEN for f in rig.coordinator.book
+            f.key.name == name and f.state is PreemptionState.OPEN
+            for f in rig.coordinator.reservations
         ),
         "its seats are open",
     )
-    return next(flight for flight in rig.coordinator.book if flight.key.name == name)
+    return next(
+        preemption for preemption in rig.coordinator.reservations if preemption.key.name == name
+    )
 
 
 def nominated(rig: Rig, name: str) -> str:
@@ -82,7 +85,7 @@ async def test_nobody_is_evicted_because_a_free_node_is_not_in_the_sample(rig: R
     await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 3)
     await rig.gang("high", 2, "high")
     await rig.filter("high-0", *SAMPLE)
-    plan = next(iter(rig.coordinator.book)).plan
+    plan = next(iter(rig.coordinator.reservations)).plan
     assert {seat.node for seat in plan.seats} == {"n0", "n1"}
     assert plan.victims == ()
 
@@ -92,16 +95,16 @@ async def test_a_short_list_is_complete_and_counts(rig: Rig) -> None:
     await rig.gang("high", 2, "high")
     rig.coordinator.evidence._freed.clear()  # its nodes are not new
     await rig.filter("high-0", "n1", "n2", "n3", "n4")
-    plan = next(iter(rig.coordinator.book)).plan
+    plan = next(iter(rig.coordinator.reservations)).plan
     assert {seat.node for seat in plan.seats} == {"n1", "n2"}
 
 
 async def test_members_are_nominated_to_their_open_seats_and_woken(rig: Rig) -> None:
     """Also when nobody has to go: the seat need not be in the list that they are tried with."""
     await rig.gang("high", 2, "high")
-    flight = await opened(rig)
+    preemption = await opened(rig)
     for name in ("high-0", "high-1"):
-        seat = flight.seats[rig.cached(name).uid]
+        seat = preemption.seats[rig.cached(name).uid]
         await rig.until(lambda name=name, seat=seat: nominated(rig, name) == seat)  # type: ignore[misc]
         assert (await rig.filter(name, seat, nominated=seat)).node_names == [seat]
 
@@ -109,8 +112,8 @@ async def test_members_are_nominated_to_their_open_seats_and_woken(rig: Rig) -> 
 async def test_a_member_that_asks_without_its_nomination_is_called_again(rig: Rig) -> None:
     """An attempt under way has cleared it, untried: no reason to leave the seat."""
     await rig.gang("high", 1, "high")
-    flight = await opened(rig)
-    seat = flight.seats[rig.cached("high-0").uid]
+    preemption = await opened(rig)
+    seat = preemption.seats[rig.cached("high-0").uid]
     await rig.until(lambda: nominated(rig, "high-0") == seat)
     for _ in range(5):
         before = await woken(rig, "high-0")
@@ -120,7 +123,7 @@ async def test_a_member_that_asks_without_its_nomination_is_called_again(rig: Ri
         await rig.until(lambda: nominated(rig, "high-0") == seat, "nominated again")
         while await woken(rig, "high-0") == before:
             await asyncio.sleep(0.01)
-    assert flight.state is FlightState.OPEN
+    assert preemption.state is PreemptionState.OPEN
     assert rig.outcomes("high") == ["plan"]
 
 
@@ -183,7 +186,7 @@ async def test_seats_are_sought_a_bounded_number_of_times(rig: Rig) -> None:
         await rig.filter("high-0", *SAMPLE, nominated=seat)
         await rig.until(
             lambda seat=seat: (
-                seat not in [s for f in rig.coordinator.book for s in f.seats.values()]
+                seat not in [s for f in rig.coordinator.reservations for s in f.seats.values()]
             )  # type: ignore[misc]
         )
     await rig.until(lambda: "gave-up" in rig.outcomes("high"), "given up")
@@ -202,7 +205,7 @@ async def test_nobody_is_evicted_for_a_pod_that_was_offered_nothing_but_seats(ri
     await rig.gang("high", 104, "high")
     await opened(rig)
     await rig.pod("plain", cls="high")
-    held = sorted(rig.coordinator.book.nodes())[:100]
+    held = sorted(rig.coordinator.reservations.nodes())[:100]
     assert (await rig.filter("plain", *held)).node_names == []
     await rig.until(lambda: bool(rig.cached("plain").uid))
     while not await woken(rig, "plain"):

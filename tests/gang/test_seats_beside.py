@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.gang.core.book import Flight
+from extender.gang.core.reservations import Preemption
 from extender.gang.plan.new_room import room_came
 from extender.gang.tell.decisions import Outcome, Verb
 from extender.model.plan import Hold
@@ -20,9 +20,9 @@ async def gang(rig: Rig, name: str, cpu: str, cls: str, *, on: tuple[str, ...] =
     await rig.until(lambda: rig.cache.pod_named("default", f"{name}-1") is not None, name)
 
 
-async def planned(rig: Rig, name: str) -> Flight:
+async def planned(rig: Rig, name: str) -> Preemption:
     answer = await rig.coordinator.ensure(rig.resolver_key(f"{name}-0"), Verb.LOOP)
-    assert isinstance(answer, Flight), answer
+    assert isinstance(answer, Preemption), answer
     return answer
 
 
@@ -35,18 +35,20 @@ async def test_seats_that_go_back_while_an_eviction_is_tried_again_are_room(rig:
     await rig.gang("second", 1, "high")
     busy = refuse(rig, "low-0")
     second = await planned(rig, "second")
-    flights = rig.coordinator.flights
-    asks = flights.evictions.asks
+    preemptions = rig.coordinator.preemptions
+    asks = preemptions.evictions.asks
     await rig.until(lambda: busy.hits > 0 and not asks(second.id), "it has to be tried again")
-    flights.end(first, Outcome.GAVE_UP, "its seats go back", penal=True)
+    preemptions.end(first, Outcome.GAVE_UP, "its seats go back", penal=True)
     busy.times = busy.hits
     await rig.until(lambda: second.over, "another plan is made")
     await rig.rounds()
     assert "low-0" in await rig.names()
-    assert [seat.node for flight in rig.coordinator.book for seat in flight.plan.seats] == ["n1"]
+    assert [
+        seat.node for preemption in rig.coordinator.reservations for seat in preemption.plan.seats
+    ] == ["n1"]
 
 
-async def two_plans(rig: Rig) -> tuple[Flight, Flight]:
+async def two_plans(rig: Rig) -> tuple[Preemption, Preemption]:
     """The first fills both nodes; the second evicts a small pod on each for its own small ones."""
     for i in range(2):
         await rig.pod(f"top-{i}", cls="top", cpu="1", on=f"n{i}")
@@ -64,11 +66,11 @@ async def test_a_plan_holds_beside_another_that_has_to_evict_first(rig: Rig) -> 
     """It was changed, for the other's seats had no room yet (seed 504034 with sparing)."""
     held = held_back(rig, "DELETE", "/low-", times=100)
     first, second = await two_plans(rig)
-    assert rig.coordinator.flights.problem(first) == ""
-    assert rig.coordinator.flights.problem(second) == ""
+    assert rig.coordinator.preemptions.problem(first) == ""
+    assert rig.coordinator.preemptions.problem(second) == ""
     let_go(held)
     await rig.until(lambda: not second.victims, "the low gang is gone")
-    assert rig.coordinator.flights.problem(first) == ""
+    assert rig.coordinator.preemptions.problem(first) == ""
     assert first.replans == second.replans == 0
 
 
@@ -79,7 +81,7 @@ async def test_what_one_gives_back_beyond_its_seats_is_not_counted_on(rig: Rig, 
     first, _ = await two_plans(rig)
     await rig.pod("late", cls="top", cpu=cpu, on="n0")
     await rig.until(lambda: rig.cache.pod_named("default", "late") is not None, "late")
-    assert "n0 has no room" in rig.coordinator.flights.problem(first)
+    assert "n0 has no room" in rig.coordinator.preemptions.problem(first)
     let_go(held)
 
 

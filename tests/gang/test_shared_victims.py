@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extender.gang.core.unit import Fate
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from tests.gang.rig import Rig, full_cluster
 
 
@@ -18,24 +18,24 @@ async def test_a_request_under_way_is_no_accepted_one(
 ) -> None:
     """It may be refused yet. Counted as accepted it would never be sent for the second plan, and
     once another pod of the unit is gone, nobody would ask for the rest."""
-    flights = rig.coordinator.flights
-    evictions = flights.evictions
+    preemptions = rig.coordinator.preemptions
+    evictions = preemptions.evictions
 
     async def unanswered(*args: Any, asking: Callable[[], None], **named: Any) -> None:
         asking()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(flights._evictor, "remove", unanswered)
+    monkeypatch.setattr(preemptions._evictor, "remove", unanswered)
     await full_cluster(rig)
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(
         lambda: any(Fate.ASKED in unit.fates.values() for unit in evictions.unfinished()),
         "evictions are under way",
     )
-    first = next(iter(rig.coordinator.book))
-    second = flights.draft(first.plan)
-    second.state = FlightState.EVICTING
-    await flights.units.begin(second)
+    first = next(iter(rig.coordinator.reservations))
+    second = preemptions.draft(first.plan)
+    second.state = PreemptionState.EVICTING
+    await preemptions.units.begin(second)
     (unit,) = evictions.of_plan(second.id)
     assert Fate.ACCEPTED not in unit.fates.values()
     assert not second.sent
@@ -43,7 +43,7 @@ async def test_a_request_under_way_is_no_accepted_one(
     (asked,) = evictions.of_plan(first.id)
     uid = next(iter(asked.fates))
     asked.fates[uid] = Fate.ACCEPTED
-    third = flights.draft(first.plan)
-    third.state = FlightState.EVICTING
-    await flights.units.begin(third)
+    third = preemptions.draft(first.plan)
+    third.state = PreemptionState.EVICTING
+    await preemptions.units.begin(third)
     assert third.sent == {uid}

@@ -69,7 +69,7 @@ async def test_the_rest_goes_and_they_stay(rig: Rig, shield: str, *, restart: bo
         await rig.remove(name)
     await rig.rounds(8)
     assert not rig.cached("low-2").deleting
-    assert not rig.coordinator.flights.evictions.unfinished(), "nothing is owed"
+    assert not rig.coordinator.preemptions.evictions.unfinished(), "nothing is owed"
     await asyncio.wait_for(until_no_records(rig), 5)
 
 
@@ -103,6 +103,6 @@ async def test_they_have_not_come_in_the_place_of_who_went(rig: Rig, *, restart:
     await rig.remove("high-0")
     if restart:
         await rig.start()
-    await rig.until(lambda: not rig.coordinator.book, "the plan is over")
+    await rig.until(lambda: not rig.coordinator.reservations, "the plan is over")
     rig.server.faults.clear()
     await rig.until_names("low-2", "high-1")

@@ -27,7 +27,7 @@ async def whole_gang_on_n0(rig: Rig, pods: int, **single: Any) -> None:
 
 def at_its_record(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Gate:
     """Stop where the next record is about to be written."""
-    keeper: Any = rig.coordinator.flights.keeper
+    keeper: Any = rig.coordinator.preemptions.keeper
     gate = Gate(keeper.write, after=False)
     monkeypatch.setattr(keeper, "write", gate)
     return gate
@@ -70,7 +70,7 @@ async def test_no_gang_loses_its_seats_there(rig: Rig) -> None:
     rig.coordinator.evidence._freed.clear()
     await rig.preempt("p", n0=[*LOW])
     await rig.until_names("first-0", "p")
-    assert rig.coordinator.book.get(rig.resolver_key("first-0")) is first
+    assert rig.coordinator.reservations.get(rig.resolver_key("first-0")) is first
 
 
 async def test_room_beside_seats_that_it_was_kept_off_is_used(rig: Rig) -> None:
@@ -82,7 +82,7 @@ async def test_room_beside_seats_that_it_was_kept_off_is_used(rig: Rig) -> None:
     rig.coordinator.evidence._freed.clear()
     await rig.preempt("p", n0=[*LOW])
     assert {*LOW} <= await rig.names()
-    assert {s.node for f in rig.coordinator.book for s in f.plan.seats} == {"n1"}
+    assert {s.node for f in rig.coordinator.reservations for s in f.plan.seats} == {"n1"}
 
 
 async def test_a_plan_that_is_changed_keeps_to_them(
@@ -96,10 +96,10 @@ async def test_a_plan_that_is_changed_keeps_to_them(
     gate = at_its_record(rig, monkeypatch)
     await rig.preempt("p", n0=[*LOW])
     await rig.until(lambda: gate.reached, "its plan is being recorded")
-    (flight,) = rig.coordinator.book
+    (preemption,) = rig.coordinator.reservations
     await protected(rig)
     gate.opened.set()
-    await rig.until(lambda: flight.over, "the plan does not hold any more")
+    await rig.until(lambda: preemption.over, "the plan does not hold any more")
     await rig.rounds()
     assert {*LOW, "mid-1", "mid-2", "mid-3"} <= await rig.names()
 
@@ -110,7 +110,7 @@ async def test_a_plan_of_a_life_before_that_does_not_hold_ends(
     """It is not known any more which nodes were named."""
     await rig.pod("other", cls="low", on="n1", cpu="4")
     await whole_gang_on_n0(rig, 1)
-    keeper: Any = rig.coordinator.flights.keeper
+    keeper: Any = rig.coordinator.preemptions.keeper
     write, recorded = keeper.write, False
 
     async def killed(*args: Any, **named: Any) -> Any:
@@ -126,7 +126,7 @@ async def test_a_plan_of_a_life_before_that_does_not_hold_ends(
     for name in LOW:
         await rig.client.patch(f"{PODS}/{name}", PROTECTED)
     await rig.start()
-    await rig.until(lambda: not len(rig.coordinator.book), "the plan ends")
+    await rig.until(lambda: not len(rig.coordinator.reservations), "the plan ends")
     await rig.rounds()
     assert {*LOW, "other"} <= await rig.names()
 
@@ -139,8 +139,8 @@ async def test_room_that_comes_while_the_plan_is_searched_for_counts(
     await whole_gang_on_n0(rig, 1)
     leave_after_searches(rig, monkeypatch, "", "leaving")
     await rig.preempt("p", n0=[*LOW])
-    (flight,) = rig.coordinator.book
-    assert not flight.plan.victims
+    (preemption,) = rig.coordinator.reservations
+    assert not preemption.plan.victims
 
 
 async def test_room_that_comes_while_the_cheapest_node_is_searched_for(
@@ -153,7 +153,9 @@ async def test_room_that_comes_while_the_cheapest_node_is_searched_for(
     await whole_gang_on_n0(rig, 2)
     leave_after_searches(rig, monkeypatch, "leaving")
     assert not (await rig.preempt("p", n0=[*LOW], n2=["single"])).candidates
-    assert [seat.node for each in rig.coordinator.book for seat in each.plan.seats] == ["n1"]
+    assert [seat.node for each in rig.coordinator.reservations for seat in each.plan.seats] == [
+        "n1"
+    ]
 
 
 async def test_room_comes_on_a_node_that_looked_free_and_was_not(
@@ -166,8 +168,8 @@ async def test_room_comes_on_a_node_that_looked_free_and_was_not(
     gate = at_its_record(rig, monkeypatch)
     await rig.preempt("p", n0=[*LOW])
     await rig.until(lambda: gate.reached, "its plan is being recorded")
-    (flight,) = rig.coordinator.book
-    assert {victim.name for victim in flight.plan.victims} == {*LOW}
+    (preemption,) = rig.coordinator.reservations
+    assert {victim.name for victim in preemption.plan.victims} == {*LOW}
     await rig.pod("assumed", cls="top", on="n2", cpu="4")
     await rig.until(lambda: rig.cache.pod_named("default", "assumed") is not None, "it shows")
     await rig.remove("assumed")
@@ -175,10 +177,12 @@ async def test_room_comes_on_a_node_that_looked_free_and_was_not(
     await rig.until(lambda: rig.cache.pod_named("default", "assumed") is None, "it has gone")
     await rig.until(lambda: rig.cache.pod_named("default", "other") is not None, "another came")
     gate.opened.set()
-    await rig.until(lambda: flight.over, "there is room for it")
+    await rig.until(lambda: preemption.over, "there is room for it")
     await rig.rounds()
     assert {*LOW} <= await rig.names()
-    assert [seat.node for each in rig.coordinator.book for seat in each.plan.seats] == ["n2"]
+    assert [seat.node for each in rig.coordinator.reservations for seat in each.plan.seats] == [
+        "n2"
+    ]
 
 
 async def test_a_node_that_is_offered_since_is_used_where_its_plan_is_changed(
@@ -192,18 +196,22 @@ async def test_a_node_that_is_offered_since_is_used_where_its_plan_is_changed(
     await rig.pod("first-0", cls="high", group="first", cpu="4")
     await rig.until(lambda: rig.cache.pod_named("default", "first-0") is not None)
     await rig.coordinator.ensure(rig.resolver_key("first-0"), Verb.LOOP)
-    await rig.until(lambda: all(each.recorded for each in rig.coordinator.book), "seats are held")
+    await rig.until(
+        lambda: all(each.recorded for each in rig.coordinator.reservations), "seats are held"
+    )
     gate = at_its_record(rig, monkeypatch)
     rig.coordinator.evidence._freed.clear()
     await rig.preempt("p", n0=[*LOW])
     await rig.until(lambda: gate.reached, "its plan is being recorded")
-    (flight,) = [each for each in rig.coordinator.book if each.plan.victims]
+    (preemption,) = [each for each in rig.coordinator.reservations if each.plan.victims]
     assert not (await rig.filter("p", "n2")).node_names
     await protected(rig)
     gate.opened.set()
-    await rig.until(lambda: flight.over, "the plan does not hold any more")
+    await rig.until(lambda: preemption.over, "the plan does not hold any more")
     await rig.rounds()
-    seats = [(seat.name, seat.node) for each in rig.coordinator.book for seat in each.plan.seats]
+    seats = [
+        (seat.name, seat.node) for each in rig.coordinator.reservations for seat in each.plan.seats
+    ]
     assert seats == [("p", "n2")]
 
 

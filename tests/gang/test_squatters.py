@@ -9,10 +9,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from extender.gang.core.book import Flight
-from extender.gang.core.changes import MOST_DISPLACED
+from extender.gang.core.replanning import MOST_DISPLACED
+from extender.gang.core.reservations import Preemption
 from extender.gang.tell.decisions import Verb
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.plan import Refusal
 from extender.model.settings import EvictionSettings, SeatSettings, Settings
 from tests.gang.limited import rigged
@@ -75,7 +75,7 @@ async def squatted(
         yield rig, squatter
 
 
-async def plan(rig: Rig) -> Flight | Refusal:
+async def plan(rig: Rig) -> Preemption | Refusal:
     """Have the gang planned; no penalty of a plan before keeps it waiting."""
     rig.coordinator._reading.waiting.succeeded(rig.resolver_key("high-0"))
     return await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
@@ -85,15 +85,19 @@ async def ends(rig: Rig, number: int) -> None:
     """Let so many of the gang's plans end; kube-scheduler is there, and asks about another pod."""
     await rig.pod("other", cls="low")
     for done in range(number):
-        assert isinstance(await plan(rig), Flight)
+        assert isinstance(await plan(rig), Preemption)
         while rig.outcomes("high").count("gave-up") == done:
             await rig.filter("other", "elsewhere")
             await rig.client.get("/api/v1/nodes")
 
 
-async def open_seats(rig: Rig) -> Flight:
-    def opened() -> list[Flight]:
-        return [flight for flight in rig.coordinator.book if flight.state is FlightState.OPEN]
+async def open_seats(rig: Rig) -> Preemption:
+    def opened() -> list[Preemption]:
+        return [
+            preemption
+            for preemption in rig.coordinator.reservations
+            if preemption.state is PreemptionState.OPEN
+        ]
 
     await rig.until(lambda: bool(opened()), "the seats are open")
     return opened()[0]
@@ -106,13 +110,13 @@ async def test_squatters_are_victims_of_the_plan_whose_seats_they_took() -> None
         await plan(rig)
         await rig.until(lambda: len(rig.outcomes("high")) == 2, "the plan is changed, or ends")
         assert rig.outcomes("high") == ["plan", "plan"], rig.messages("high")
-        flight = await open_seats(rig)
+        preemption = await open_seats(rig)
         assert squatter.made == ["squat-0"]
         for i, name in enumerate(HIGH):
             assert (await rig.filter(name, "n0", "n1")).node_names
             await rig.bind(name, f"n{i}")
         await rig.until(lambda: "done" in rig.outcomes("high"), "it sits")
-        assert flight.replans == 0
+        assert preemption.replans == 0
         assert rig.outcomes("high") == ["plan", "plan", "done"]
         assert "tenant/squat-0" in rig.messages("high")
 
@@ -155,8 +159,8 @@ async def test_others_are_tried_where_squatters_always_win() -> None:
         await rig.until(lambda: rig.cache.pod_named("default", "mid-3") is not None, "mid-3")
         await ends(rig, 2)
         await plan(rig)
-        flight = await open_seats(rig)
-        assert set(flight.seats.values()) == {"n2", "n3"}
+        preemption = await open_seats(rig)
+        assert set(preemption.seats.values()) == {"n2", "n3"}
 
 
 async def test_who_squats_on_seats_of_its_own_namespace_has_itself_to_blame() -> None:
@@ -172,33 +176,33 @@ async def test_a_pod_that_grows_beside_a_seat_is_the_fault_of_others_too() -> No
         await squat(rig, "low", "n0", cpu="1")
         await rig.until(lambda: rig.cache.pod_named("tenant", "low") is not None, "low")
         await rig.gang("high", 2, "high")
-        flight = await plan(rig)
-        assert isinstance(flight, Flight)
+        preemption = await plan(rig)
+        assert isinstance(preemption, Preemption)
         old = rig.cache.pod_named("tenant", "low")
         assert old is not None
         grown = replace(old, requests=(("cpu", 3000), ("pods", 1)))
         rig.coordinator.observe(old, grown)
-        assert flight.unadmitted == {old.uid: grown}
+        assert preemption.unadmitted == {old.uid: grown}
         shrunk = replace(old, requests=(("cpu", 500), ("pods", 1)))
-        flight.unadmitted.clear()
+        preemption.unadmitted.clear()
         rig.coordinator.observe(old, shrunk)
-        assert flight.unadmitted == {}
+        assert preemption.unadmitted == {}
 
 
 async def test_a_pod_that_was_offered_the_node_is_no_squatter() -> None:
     async with rigged(ONCE) as rig:
         await rig.client.create("/api/v1/namespaces", {"metadata": {"name": "tenant"}})
         await rig.gang("high", 2, "high")
-        flight = await plan(rig)
-        assert isinstance(flight, Flight)
+        preemption = await plan(rig)
+        assert isinstance(preemption, Preemption)
         await squat(rig, "asks", "")
         await rig.until(lambda: rig.cache.pod_named("tenant", "asks") is not None, "asks")
         pod = rig.cache.pod_named("tenant", "asks")
         assert pod is not None
         rig.coordinator.offers.note(pod, ["n0"])
         rig.coordinator.observe(pod, replace(pod, node="n0"))
-        assert flight.unadmitted == {}
+        assert preemption.unadmitted == {}
         rig.coordinator.observe(pod, replace(pod, node="n0"))
-        assert flight.unadmitted == {}, "its volume may have taken longer than offers are kept"
+        assert preemption.unadmitted == {}, "its volume may have taken longer than offers are kept"
         rig.coordinator.observe(None, replace(pod, uid="other", node="n0"))
-        assert list(flight.unadmitted) == ["other"]
+        assert list(preemption.unadmitted) == ["other"]

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.sandbox.faults import Fault
 from tests.event_time import passes
 from tests.gang.rig import HIGH, LOW, Rig, full_cluster
@@ -39,13 +39,13 @@ async def test_no_seats_open_while_the_cache_is_stale(
     await rig.until(lambda: mark.hits > 0, "victims are being evicted")
     monkeypatch.setattr(rig.cache, "stale_for", lambda: 11.0)
     await rig.until_names(*HIGH)
-    flight = next(iter(rig.coordinator.book))
-    await rig.until(lambda: not flight.victims, "the victims are seen gone")
+    preemption = next(iter(rig.coordinator.reservations))
+    await rig.until(lambda: not preemption.victims, "the victims are seen gone")
     for _ in range(3):
         await rig.coordinator.tick()
-    assert flight.state is not FlightState.OPEN
+    assert preemption.state is not PreemptionState.OPEN
     monkeypatch.undo()
-    await rig.until(lambda: flight.state is FlightState.OPEN, "they open once it is not")
+    await rig.until(lambda: preemption.state is PreemptionState.OPEN, "they open once it is not")
 
 
 async def test_a_take_over_judges_no_record_by_an_old_picture(rig: Rig) -> None:
@@ -72,7 +72,7 @@ async def test_a_take_over_judges_no_record_by_an_old_picture(rig: Rig) -> None:
         await standby.cache.start()
         await taking_over
         await rig.until(lambda: "low-1" not in names(standby), "the rest of the gang goes")
-        assert [flight.key.name for flight in standby.coordinator.book] == ["high"]
+        assert [preemption.key.name for preemption in standby.coordinator.reservations] == ["high"]
     finally:
         await standby.kill()
         await rig.start()

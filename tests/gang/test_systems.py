@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.incremental.classes import classes_of
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.custom_groups import CustomGroup, custom_annotations
 from extender.model.metadata import keep_annotations
 from extender.model.settings import GroupSettings, SeatSettings
@@ -115,7 +115,7 @@ async def until_left(rig: Rig, asking: str, *names: str) -> None:
     deadline = time.monotonic() + 60
     while await rig.names() != set(names):
         assert time.monotonic() < deadline, f"{await rig.names()} is not {set(names)}"
-        if not len(rig.coordinator.book):
+        if not len(rig.coordinator.reservations):
             here = {
                 pod.node: [pod.name] for pod in rig.cache.store.pods.by_uid.values() if pod.node
             }
@@ -163,7 +163,8 @@ async def test_nothing_in_part_and_the_whole_when_room_can_be_made(system: str) 
         await rig.remove("keep")
         await until_only(rig, "high-0-0", *four)
         await rig.until(
-            lambda: [f.state for f in rig.coordinator.book] == [FlightState.OPEN], "seats"
+            lambda: [f.state for f in rig.coordinator.reservations] == [PreemptionState.OPEN],
+            "seats",
         )
         taken = set()
         for name in four:
@@ -171,7 +172,7 @@ async def test_nothing_in_part_and_the_whole_when_room_can_be_made(system: str) 
             await rig.bind(name, node)
             taken.add(node)
         assert taken == set(NODES)
-        await rig.until(lambda: not len(rig.coordinator.book), "the plan ends")
+        await rig.until(lambda: not len(rig.coordinator.reservations), "the plan ends")
 
 
 @pytest.mark.parametrize("system", [*recorded.STATED, *recorded.OBJECTS, "custom"])

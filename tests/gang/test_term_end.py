@@ -39,7 +39,7 @@ async def test_a_plan_found_as_the_term_ends_is_not_acted_on(
     with pytest.raises(NotReady):
         await rig.preempt("high-0", n0=["low-0"])
     await asyncio.gather(*closing)
-    assert len(coordinator.book) == 0
+    assert len(coordinator.reservations) == 0
     assert not coordinator._telling.background._tasks
     assert await rig.records() == []
 

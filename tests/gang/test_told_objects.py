@@ -101,7 +101,7 @@ async def test_a_waiting_member_has_one_reason_for_all_nodes(rig: Rig) -> None:
     """kube-scheduler counts equal reasons together: `kubectl describe pod` is one sentence."""
     await full_cluster(rig, grace=300)
     await rig.preempt("high-0", n0=["low-0"], n1=["low-1"])
-    await rig.until(lambda: bool(rig.coordinator.book.holds()), "seats")
+    await rig.until(lambda: bool(rig.coordinator.reservations.holds()), "seats")
     result = await rig.filter("high-0", "n0", "n1")
     assert result.node_names == []
     (why,) = set(result.failed_and_unresolvable.values())

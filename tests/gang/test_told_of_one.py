@@ -31,7 +31,7 @@ def gang(bound: int = 0, pending: int = 1, least: int = 1) -> dict[str, Any]:
     }
 
 
-def flight(state: str, waits: int = 0, key: str = KEY) -> dict[str, Any]:
+def preemption(state: str, waits: int = 0, key: str = KEY) -> dict[str, Any]:
     return {
         "gang": key,
         "plan": "p-1",
@@ -52,7 +52,7 @@ def flight(state: str, waits: int = 0, key: str = KEY) -> dict[str, Any]:
     ],
 )
 def test_a_plan_of_one_seat_and_one_victim(state: str, said: str) -> None:
-    story = story_of_gang(KEY, Facts([gang()], [flight(state)], [], []))
+    story = story_of_gang(KEY, Facts([gang()], [preemption(state)], [], []))
     assert story is not None
     assert story.reason == said
 
@@ -65,7 +65,7 @@ def test_a_plan_of_one_seat_and_one_victim(state: str, said: str) -> None:
         (gang(least=2), [], "1 of 2 members exist"),
         (
             gang(),
-            [flight("waiting", waits=1)],
+            [preemption("waiting", waits=1)],
             "all evictions are sent, victims terminate; "
             "1 pod that terminates already is waited for",
         ),
@@ -107,9 +107,9 @@ def test_a_single_pod() -> None:
         "terminating": False,
         "scheduler": "default-scheduler",
     }
-    beside = Facts([], [flight("open")], [], [])
+    beside = Facts([], [preemption("open")], [], [])
     assert "; 1 seat is kept free of it" in story_of_pod(pod, beside).reason
-    its_own = Facts([], [flight("waiting", key="pod:team/web")], [], [])
+    its_own = Facts([], [preemption("waiting", key="pod:team/web")], [], [])
     assert story_of_pod(pod, its_own).reason == "its seat on n0 is held, 1 pod has to go first"
 
 

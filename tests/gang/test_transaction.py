@@ -42,8 +42,8 @@ async def test_a_failed_eviction_of_a_more_urgent_plan_makes_nobody_a_victim(wid
     await rig.preempt("top-0", n0=["busy-0"])
     await rig.until(lambda: slow.hits >= 4, "real evictions are asked for")
     await rig.remove("top-0")
-    await rig.until(lambda: not len(rig.coordinator.book), "the urgent plan ends")
-    units = rig.coordinator.flights.evictions.unfinished
+    await rig.until(lambda: not len(rig.coordinator.reservations), "the urgent plan ends")
+    units = rig.coordinator.preemptions.evictions.unfinished
     await rig.until(
         lambda: all(Fate.ASKED not in unit.fates.values() for unit in units()),
         "no request of it is under way",
@@ -112,15 +112,15 @@ async def test_seats_of_a_gang_that_is_being_seated_are_not_taken_over(rig: Rig)
     await rig.gang("top", 2, "top")
     await rig.filter("top-0", "n0", "n1")
     await rig.preempt("top-0")
-    assert [flight.key.name for flight in rig.coordinator.book] == ["high"]
+    assert [preemption.key.name for preemption in rig.coordinator.reservations] == ["high"]
     await rig.bind("high-0", first.node_names[0])
     await rig.until(lambda: bool(rig.cached("high-0").node), "the first member sits")
     await rig.rounds()
     await rig.preempt("top-0")
-    assert [flight.key.name for flight in rig.coordinator.book] == ["high"]
+    assert [preemption.key.name for preemption in rig.coordinator.reservations] == ["high"]
     second = await rig.filter("high-1", *({"n0", "n1"} - set(first.node_names)))
     await rig.bind("high-1", second.node_names[0])
-    await rig.until(lambda: not len(rig.coordinator.book), "the first gang sits")
+    await rig.until(lambda: not len(rig.coordinator.reservations), "the first gang sits")
     for _ in range(60):  # now it goes whole
         await rig.preempt("top-0")
         if await rig.names() == {"top-0", "top-1"}:
@@ -139,17 +139,17 @@ async def test_the_slow_end_of_one_plans_record_leaves_the_next_plans_alone(rig:
     await rig.pod("high-1", cls="high", group="high")
     for _ in range(50):
         await rig.preempt("high-0", n0=["low-0"])
-        if len(rig.coordinator.book):
+        if len(rig.coordinator.reservations):
             break
         await asyncio.sleep(0.05)
-    flight = next(iter(rig.coordinator.book))
+    preemption = next(iter(rig.coordinator.reservations))
     let_go(slow)
     await rig.rounds()
     assert await rig.records()
-    assert not flight.over
+    assert not preemption.over
     await rig.kill()
     await rig.start()
-    assert len(rig.coordinator.book) == 1
+    assert len(rig.coordinator.reservations) == 1
 
 
 async def test_deadlines_do_not_wait_for_a_search() -> None:
@@ -159,7 +159,7 @@ async def test_deadlines_do_not_wait_for_a_search() -> None:
         await rig.classes(high=100)
         await rig.gang("held", 2, "high")
         await rig.filter("held-0", "n0", "n1", "n2", "n3")
-        assert len(rig.coordinator.book) == 1
+        assert len(rig.coordinator.reservations) == 1
         planner = rig.coordinator._planning.thread.planner
         search = planner.plan
         searching, seats_back = threading.Event(), threading.Event()
@@ -230,7 +230,7 @@ async def test_a_gang_that_loses_a_seated_member_is_not_seated_in_part(rig: Rig)
     await rig.bind("high-0", first.node_names[0])
     await rig.until(lambda: bool(rig.cached("high-0").node), "one member sits")
     await rig.remove("high-0")
-    await rig.until(lambda: not len(rig.coordinator.book), "the plan is over")
+    await rig.until(lambda: not len(rig.coordinator.reservations), "the plan is over")
     left = ({"n0", "n1"} - set(first.node_names)).pop()
     assert (await rig.filter("high-1", left)).node_names == []
 
@@ -247,7 +247,7 @@ async def test_a_request_whose_fate_cannot_be_read_back_is_not_forgotten(rig: Ri
     )
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: unread.hits > 0, "the pod cannot be read")
-    evictions = rig.coordinator.flights.evictions
+    evictions = rig.coordinator.preemptions.evictions
     seen = unread.hits
 
     def still_unread() -> bool:
@@ -256,7 +256,7 @@ async def test_a_request_whose_fate_cannot_be_read_back_is_not_forgotten(rig: Ri
 
     await rig.until(still_unread, "it is read back again and again")
     await rig.remove("high-1")
-    await rig.until(lambda: not len(rig.coordinator.book), "the plan is over")
+    await rig.until(lambda: not len(rig.coordinator.reservations), "the plan is over")
     await rig.rounds()  # what was on its way when the plan ended has its answer
     assert uid in evictions.expected()
     rig.server.faults.clear()

@@ -111,7 +111,7 @@ async def test_a_gang_that_is_whole_again_is_not_finished_by_the_next_life(rig: 
     await rig.start()
     await until_no_records(rig)
     assert await rig.names() == {"low-1", "low-2"}
-    assert not rig.coordinator.flights.evictions.unfinished()
+    assert not rig.coordinator.preemptions.evictions.unfinished()
 
 
 async def test_a_unit_gone_in_part_is_finished_after_its_plan_ended_and_a_restart(rig: Rig) -> None:
@@ -218,7 +218,7 @@ async def test_a_refusal_after_a_good_rehearsal_is_told_and_others_are_tried(
     )
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: "broken" in rig.outcomes("high"), "the refusal is told")
-    assert rig.coordinator.flights.evictions.broken()
+    assert rig.coordinator.preemptions.evictions.broken()
     spared = "other" if doomed == ["low"] else "low"
     deadline = asyncio.get_running_loop().time() + 60
     while any(rig.cache.pod_named("default", f"{spared}-{i}") is not None for i in range(2)):
@@ -230,7 +230,9 @@ async def test_a_refusal_after_a_good_rehearsal_is_told_and_others_are_tried(
     # A 500 may be over later than its plan; that one has ended with a word of its own then.
     if status != 500:
         await until_warned(rig, "high-0", "PreemptionIncomplete")
-    await rig.until(lambda: any(f.state.value == "open" for f in rig.coordinator.book), "open")
+    await rig.until(
+        lambda: any(f.state.value == "open" for f in rig.coordinator.reservations), "open"
+    )
     rig.server.faults.clear()
 
 
@@ -242,7 +244,7 @@ async def test_a_gang_whose_rest_may_not_go_is_made_whole_however_often_that_is_
     async def short(seconds: float) -> None:
         await asyncio.sleep(0.2)  # between two tries there are pauses
 
-    evictor = rig.coordinator.flights.evictions._evictor
+    evictor = rig.coordinator.preemptions.evictions._evictor
     monkeypatch.setattr(evictor, "_sleep", short)
     await full_cluster(rig)
     refused = rig.server.faults.plan(
@@ -300,7 +302,7 @@ async def test_a_gang_that_grows_while_its_eviction_waits_its_turn_is_compared_a
         slow = held_back(rig, "DELETE", f"/[ab]-{REAL_DELETE}")
         await rig.preempt("high-0", n0=["a-0"])
         await rig.until(lambda: slow.hits == 1, "the first eviction is on its way")
-        units = rig.coordinator.flights.evictions.unfinished()
+        units = rig.coordinator.preemptions.evictions.unfinished()
         (other,) = [u.name[-1] for u in units if "asked" not in {f.value for f in u.fates.values()}]
         await rig.pod(f"{other}-2", cls="low", group=other, cpu="1", on="n4")
         await rig.until(

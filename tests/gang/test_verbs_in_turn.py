@@ -41,7 +41,7 @@ async def test_a_gang_is_answered_while_another_is_planned_and_planned_by_the_lo
         assert lock.waiters()
         assert not loop.done()
     assert not isinstance(await loop, Refusal)
-    assert rig.coordinator.known(key) in list(rig.coordinator.book)
+    assert rig.coordinator.known(key) in list(rig.coordinator.reservations)
 
 
 async def test_filter_holds_the_member_back_and_says_why(
@@ -80,7 +80,9 @@ async def test_a_verb_is_answered_while_its_own_search_goes_on(
     assert gate.reached
     assert not rig.coordinator._planning.turns.lock.waiters()  # one search for all that ask
     gate.opened.set()
-    await rig.until(lambda: rig.coordinator.book.get(key) is not None, "the gang has its plan")
+    await rig.until(
+        lambda: rig.coordinator.reservations.get(key) is not None, "the gang has its plan"
+    )
 
 
 async def test_a_pod_of_no_gang_is_answered_while_its_search_goes_on(
@@ -94,7 +96,9 @@ async def test_a_pod_of_no_gang_is_answered_while_its_search_goes_on(
     assert answer.candidates == {}
     gate.opened.set()
     uid = rig.cached("p").uid
-    await rig.until(lambda: rig.coordinator.book.of_member(uid) is not None, "the pod has a plan")
+    await rig.until(
+        lambda: rig.coordinator.reservations.of_member(uid) is not None, "the pod has a plan"
+    )
     await rig.until_names("p")
 
 
@@ -109,7 +113,7 @@ async def test_a_pod_of_no_gang_gets_the_nodes_that_break_none_while_its_search_
     assert list(answer.candidates) == ["n1"]
     gate.opened.set()
     await rig.rounds()
-    assert rig.coordinator.book.of_member(rig.cached("p").uid) is None
+    assert rig.coordinator.reservations.of_member(rig.cached("p").uid) is None
 
 
 async def test_a_failure_after_the_answer_is_told(
@@ -139,5 +143,7 @@ async def test_what_a_verb_has_waited_for_its_pod_counts(
         assert all(IN_TURN in why for why in answer.failed_and_unresolvable.values())
     else:
         await rig.preempt("high-0", n0=["low-0"])
-    assert rig.coordinator.book.get(key) is None
-    await rig.until(lambda: rig.coordinator.book.get(key) is not None, "the gang has its plan")
+    assert rig.coordinator.reservations.get(key) is None
+    await rig.until(
+        lambda: rig.coordinator.reservations.get(key) is not None, "the gang has its plan"
+    )

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from extender.gang.core import driver
 from extender.gang.core.unit import beside
 from extender.gang.plan.validity import whole_again
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.gang import UNIT_ALL, Gang
 from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
@@ -49,11 +49,11 @@ async def test_what_is_left_of_it_stays(
     monkeypatch.setattr(driver, "WATCH_SECONDS", 0.5)
     monkeypatch.setattr(driver, "LOOK_SECONDS", 0.05)
     await full_cluster(rig)
-    evictions = rig.coordinator.flights.evictions
+    evictions = rig.coordinator.preemptions.evictions
     await _begun_in_part(rig, status)
     for name in HIGH:
         await rig.remove(name)
-    await rig.until(lambda: not rig.coordinator.book, "the plan is over")
+    await rig.until(lambda: not rig.coordinator.reservations, "the plan is over")
     assert {uid for unit in evictions.unfinished() for uid in unit.must_go}
     await rig.pod("low-2", cls="low", group="low", on="n0")
     await rig.until(lambda: not evictions.unfinished(), "the unit is let go of")
@@ -70,11 +70,11 @@ async def test_who_evicts_it_anew_evicts_all_of_it(
     monkeypatch.setattr(driver, "WATCH_SECONDS", 300.0)
     monkeypatch.setattr(driver, "LOOK_SECONDS", 0.05)
     await full_cluster(rig)
-    evictions = rig.coordinator.flights.evictions
+    evictions = rig.coordinator.preemptions.evictions
     await _begun_in_part(rig, 504)
     for name in HIGH:
         await rig.remove(name)
-    await rig.until(lambda: not rig.coordinator.book, "the plan is over")
+    await rig.until(lambda: not rig.coordinator.reservations, "the plan is over")
     await rig.pod("low-2", cls="low", group="low", on="n0")
     await rig.until(
         lambda: [unit.must_go for unit in evictions.unfinished()] == [set()],
@@ -93,13 +93,13 @@ async def test_who_evicts_it_anew_at_once_evicts_all_of_it(
         await pause.wait()
 
     await full_cluster(rig)
-    evictions = rig.coordinator.flights.evictions
+    evictions = rig.coordinator.preemptions.evictions
     await _begun_in_part(rig, 403)
     await rig.until(lambda: bool(evictions.broken()), "it is refused")
     monkeypatch.setattr(evictions._evictor, "_sleep", long)
     for name in HIGH:
         await rig.remove(name)
-    await rig.until(lambda: not rig.coordinator.book, "the plan is over")
+    await rig.until(lambda: not rig.coordinator.reservations, "the plan is over")
     (unit,) = evictions.unfinished()
     await rig.until(lambda: not evictions.owes("pod-group:default/low"), "it is not tried now")
     assert unit.must_go
@@ -121,7 +121,7 @@ async def test_who_is_protected_after_an_unclear_answer_is_not_counted_as_going(
     """Nothing was sent any more, nor read: it was on its way out for ever (seed 109712)."""
     monkeypatch.setattr(driver, "LOOK_SECONDS", 0.05)
     await full_cluster(rig)
-    evictions = rig.coordinator.flights.evictions
+    evictions = rig.coordinator.preemptions.evictions
     unreadable = Fault(times=10**6, method="GET", path=r"pods/low-1$", status=500)
     rig.server.faults.plan(unreadable)
     await _begun_in_part(rig, 504)
@@ -135,22 +135,27 @@ async def test_who_is_protected_after_an_unclear_answer_is_not_counted_as_going(
     assert "low-1" in await rig.names()
 
 
-async def test_a_plan_in_flight_is_searched_for_anew() -> None:
+async def test_a_plan_in_preemption_is_searched_for_anew() -> None:
     """A plan that still wanted the rest broke the gang that others had made whole again."""
     async with _patient() as rig:
         await full_cluster(rig)
         await _begun_in_part(rig, 429)
-        evictions, book = rig.coordinator.flights.evictions, rig.coordinator.book
+        evictions, reservations = (
+            rig.coordinator.preemptions.evictions,
+            rig.coordinator.reservations,
+        )
         await rig.nodes(2, first=2)
         await rig.pod("low-2", cls="low", group="low", on="n2")
         await rig.until(
-            lambda: [set(flight.seats.values()) for flight in book] == [{"n0", "n3"}],
+            lambda: (
+                [set(preemption.seats.values()) for preemption in reservations] == [{"n0", "n3"}]
+            ),
             "seats that cost nobody anything",
         )
         await rig.until(lambda: not evictions.unfinished(), "the unit is let go of")
         rig.server.faults.clear()
         await rig.until(
-            lambda: all(f.state is FlightState.OPEN for f in book), "the seats are open"
+            lambda: all(f.state is PreemptionState.OPEN for f in reservations), "the seats are open"
         )
         assert await rig.names() == {"low-1", "low-2", *HIGH}
 
@@ -176,7 +181,7 @@ async def test_who_takes_the_place_of_some_waits_until_the_others_are_gone() -> 
         await rig.pod("low-3", cls="low", group="low")
         await rig.until(lambda: rig.cache.pod_named("default", "low-3") is not None, "it is there")
         deadline = time.monotonic() + 60
-        while not any(flight.key.name == "low" for flight in rig.coordinator.book):
+        while not any(preemption.key.name == "low" for preemption in rig.coordinator.reservations):
             assert time.monotonic() < deadline, "both have no seats"
             await rig.filter("low-2", "n2", "n3")
             await asyncio.sleep(0.05)
@@ -192,7 +197,7 @@ async def test_who_takes_the_place_of_some_waits_until_no_request_can_arrive(
         await asyncio.sleep(0.2)  # between two tries there are pauses
 
     async with _patient() as rig:
-        evictions = rig.coordinator.flights.evictions
+        evictions = rig.coordinator.preemptions.evictions
         monkeypatch.setattr(evictions._evictor, "_sleep", short)
         monkeypatch.setattr(evictions._driver, "_refused_seconds", 0.5)
         await full_cluster(rig)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from extender.gang.core.unit import EvictionUnit, Fate
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.sandbox.faults import Fault
 from tests.gang.rig import (
     HIGH,
@@ -36,7 +36,7 @@ def rig(patient: Rig) -> Rig:
 
 
 def unit_of(rig: Rig) -> EvictionUnit:
-    (unit,) = rig.coordinator.flights.evictions.unfinished()
+    (unit,) = rig.coordinator.preemptions.evictions.unfinished()
     return unit
 
 
@@ -44,7 +44,7 @@ def known_to_go(rig: Rig) -> bool:
     """Whether nobody asks for low-0 any more, as it goes; another plan may be searched for."""
     return all(
         unit.fates[v.uid] is Fate.ACCEPTED
-        for unit in rig.coordinator.flights.evictions.unfinished()
+        for unit in rig.coordinator.preemptions.evictions.unfinished()
         for v in unit.victims.values()
         if v.name == "low-0"
     )
@@ -74,7 +74,7 @@ async def the_plan_ends(rig: Rig) -> None:
 
 
 async def until_let_go(rig: Rig) -> None:
-    evictions = rig.coordinator.flights.evictions
+    evictions = rig.coordinator.preemptions.evictions
     await rig.until(lambda: not evictions.unfinished(), "the unit is let go of")
     rig.server.faults.clear()
     await rig.rounds()
@@ -94,7 +94,7 @@ async def test_who_was_deleted_before_our_request_has_not_gone_by_our_hand(
     await the_user_deletes(rig, seen=seen)
     let_go(held)
     await rig.until(lambda: known_to_go(rig), "its answer is there")
-    assert not any(unit.touched for unit in rig.coordinator.flights.evictions.unfinished())
+    assert not any(unit.touched for unit in rig.coordinator.preemptions.evictions.unfinished())
     rig.server.faults.flow()
     await the_plan_ends(rig)
     await until_let_go(rig)
@@ -174,7 +174,7 @@ async def test_who_came_before_the_answer_stays_where_it_was_not_our_hand(rig: R
     await the_plan_ends(rig)
     await late_member_sits(rig)
     let_go(held)
-    evictions = rig.coordinator.flights.evictions
+    evictions = rig.coordinator.preemptions.evictions
     await rig.until(lambda: not evictions.unfinished(), "the unit is let go of")
     rig.server.faults.clear()
     await rig.rounds()
@@ -208,7 +208,7 @@ async def test_who_comes_after_all_others_have_gone_stays_when_the_answer_is_the
     offered = asyncio.get_running_loop().time()
     await rig.pod("low-2", cls="low", group="low", cpu="1", on="n2", grace=GRACE)
     await rig.until(lambda: rig.cache.pod_named("default", "low-2") is not None, "it is seen bound")
-    evictions = rig.coordinator.flights.evictions
+    evictions = rig.coordinator.preemptions.evictions
     evictions.joined("pod-group:default/low", rig.cached("low-2"), offered)
     answer.set()
     await rig.rounds()
@@ -234,7 +234,7 @@ async def test_without_the_condition_the_pod_is_read_first(rig: Rig) -> None:
     await the_user_deletes(rig, seen=False)
     let_go(held)
     await rig.until(lambda: known_to_go(rig), "it is read")
-    assert not any(unit.touched for unit in rig.coordinator.flights.evictions.unfinished())
+    assert not any(unit.touched for unit in rig.coordinator.preemptions.evictions.unfinished())
     rig.server.faults.flow()
     await the_plan_ends(rig)
     await until_let_go(rig)
@@ -266,6 +266,6 @@ async def test_a_plan_goes_on_with_whom_somebody_else_has_taken(rig: Rig) -> Non
     let_go(held)
     rig.server.faults.clear()
     await rig.until(lambda: goes(rig, "low-1"), "the rest goes")
-    (flight,) = rig.coordinator.book
-    assert flight.state is FlightState.WAITING
+    (preemption,) = rig.coordinator.reservations
+    assert preemption.state is PreemptionState.WAITING
     assert {p.name for p in rig.cache.store.pods.by_uid.values()} == {*LOW, *HIGH}

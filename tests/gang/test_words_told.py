@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from extender.gang.tell.decisions import Decision, Decisions, Outcome, Verb
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.gang.tell.standing import GangState, standings
 from extender.gang.tell.whole import GangSeen, Whole, text_of
 from extender.model.plan import Proof
@@ -47,7 +47,7 @@ def test_the_words_are_the_ones_that_were_told_before() -> None:
 
 
 def test_every_state_of_a_plan_is_one_of_its_gang() -> None:
-    assert {state.value for state in FlightState} - {"ended"} <= WORDS
+    assert {state.value for state in PreemptionState} - {"ended"} <= WORDS
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,14 @@ def test_a_standing_goes_out_as_its_word(told: dict[str, object], word: str) -> 
 
 @pytest.mark.parametrize("state", ["evicting", "of-another-version"])
 def test_a_plans_state_is_told_as_the_server_names_it(state: str) -> None:
-    flight = {"gang": GANG["gang"], "state": state, "waitsFor": (), "seats": (), "victimsLeft": ()}
-    (standing,) = standings([GANG], [flight], [])
+    preemption = {
+        "gang": GANG["gang"],
+        "state": state,
+        "waitsFor": (),
+        "seats": (),
+        "victimsLeft": (),
+    }
+    (standing,) = standings([GANG], [preemption], [])
     assert json.loads(msgspec.json.encode(standing))["state"] == state
 
 

@@ -19,10 +19,10 @@ async def test_booked_room_is_told_with_those_it_waits_for() -> None:
     gang = GangKey("pod-group", "default", "big")
     one, other, none = ("one", (("cpu", 3000),)), ("other", (("cpu", 1000),)), ("none", ())
 
-    def book(*awaited: tuple[str, Requests], kept: int) -> None:
+    def reservations(*awaited: tuple[str, Requests], kept: int) -> None:
         requests = (("cpu", kept),) if kept else ()
         hold = Hold(gang=gang, priority=7, uid="booked", node="n1", requests=requests)
-        terms.book.book_room({"n1": (BookingClaim(hold, None, (("cpu", 4000),), awaited),)})
+        terms.reservations.book_room({"n1": (BookingClaim(hold, None, (("cpu", 4000),), awaited),)})
 
     async def told() -> watch_pb2.HeldSeat:
         await board.renew()
@@ -30,7 +30,7 @@ async def test_booked_room_is_told_with_those_it_waits_for() -> None:
         return node.seats[0]
 
     board = SeatBoard(terms, "x")
-    book(other, one, none, kept=0)
+    reservations(other, one, none, kept=0)
     seat = await told()
     assert (seat.gang, seat.priority, seat.firm) == ("pod-group:default/big", 7, False)
     assert not seat.requests
@@ -39,9 +39,9 @@ async def test_booked_room_is_told_with_those_it_waits_for() -> None:
     assert counted == ["one", "other"], "nobody of whom nothing is counted on"
     told_of = [(each.name, each.amount) for each in seat.awaited[1].requests]
     assert told_of == [("cpu", 1000)]
-    book(other, kept=3000)
+    reservations(other, kept=3000)
     assert [each.pod_uid for each in (await told()).awaited] == ["other"]
-    book(kept=4000)
+    reservations(kept=4000)
     seat = await told()
     assert (list(seat.awaited), list(seat.asked)) == ([], [])
     assert [each.amount for each in seat.requests] == [4000]
@@ -59,7 +59,7 @@ async def test_many_awaited_pods_are_read_in_small_pieces() -> None:
         awaited = tuple((f"{node}-{i}", (("cpu", 10),)) for i in range(each))
         return BookingClaim(hold, None, (("cpu", 4000),), awaited)
 
-    terms.book.book_room({f"n{i}": (claim(f"n{i}"),) for i in range(count)})
+    terms.reservations.book_room({f"n{i}": (claim(f"n{i}"),) for i in range(count)})
     reading = asyncio.create_task(board.renew())
     turns = 0
     while not reading.done():

@@ -235,7 +235,7 @@ async def until(fine: Any) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_stopping_answers_calls_in_flight() -> None:
+async def test_stopping_answers_calls_in_preemption() -> None:
     verbs, gate = Echo(), Gate()
     verbs.hook = gate
     async with serving(verbs) as site, calling(site.target) as callers:

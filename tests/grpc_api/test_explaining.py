@@ -45,7 +45,7 @@ async def test_explain_follows_a_gang_from_waiting_to_running(one: One) -> None:
 
     for seat in found.flight.seats:
         await rig.bind(seat.pod.name, seat.node_name)
-    await rig.until(lambda: not list(rig.coordinator.book), "seated")
+    await rig.until(lambda: not list(rig.coordinator.reservations), "seated")
     found = await one.explain_gang("high")
     assert found.state == State.STATE_RUNNING
     assert (await one.explain_pod("high-0")).state == State.STATE_RUNNING

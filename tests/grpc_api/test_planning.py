@@ -56,7 +56,7 @@ async def test_a_plan_for_a_manifest_names_victims_and_touches_nothing(one: One)
     assert plan.explanation
     assert any(each.level == "gangs@1" and each.value == each.bound == 1 for each in plan.costs)
     assert one.rig.cache.generation == generation
-    assert not list(one.rig.coordinator.book)
+    assert not list(one.rig.coordinator.reservations)
     assert not list(one.rig.coordinator.decisions)
     # Asked again, the planner that is kept gives the same answer.
     assert await one.plan("new", MANIFEST) == answer

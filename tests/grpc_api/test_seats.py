@@ -9,8 +9,8 @@ import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from extender.gang.core.book import Book, Flight
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.core.reservations import Preemption, Reservations
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.markers import gang_keys
 from extender.grpc_api import seats
 from extender.grpc_api.seats import SeatBoard
@@ -33,7 +33,7 @@ class Term:
     resolver = None
 
     def __init__(self) -> None:
-        self.book = Book()
+        self.reservations = Reservations()
 
 
 class Terms:
@@ -46,11 +46,13 @@ class Terms:
         return cast("Context", self.term)
 
     @property
-    def book(self) -> Book:
-        return self.term.book
+    def reservations(self) -> Reservations:
+        return self.term.reservations
 
 
-def flight(name: str, places: dict[str, str], priority: int = 10, cpu: int = 1000) -> Flight:
+def preemption(
+    name: str, places: dict[str, str], priority: int = 10, cpu: int = 1000
+) -> Preemption:
     key = GangKey("pod-group", "default", name)
     pods = {
         uid: Pod(uid=uid, namespace="default", name=uid, requests=(("cpu", cpu),)) for uid in places
@@ -59,7 +61,9 @@ def flight(name: str, places: dict[str, str], priority: int = 10, cpu: int = 100
         Seat(uid=uid, namespace="default", name=uid, node=node) for uid, node in places.items()
     )
     plan = Plan(gang=key, priority=priority, seats=found, victims=())
-    return Flight(plan=plan, pods=pods, seats=dict(places), state=FlightState.WAITING, since=0.0)
+    return Preemption(
+        plan=plan, pods=pods, seats=dict(places), state=PreemptionState.WAITING, since=0.0
+    )
 
 
 def taken_in(mirror: Mirror, message: watch_pb2.WatchSeatsResponse) -> None:
@@ -72,8 +76,11 @@ def taken_in(mirror: Mirror, message: watch_pb2.WatchSeatsResponse) -> None:
             del mirror[node.node_name]
 
 
-def truth(book: Book) -> Mirror:
-    return {node: sorted(hold.uid for hold in book.holds_on(node)) for node in book.nodes()}
+def truth(reservations: Reservations) -> Mirror:
+    return {
+        node: sorted(hold.uid for hold in reservations.holds_on(node))
+        for node in reservations.nodes()
+    }
 
 
 async def next_of(call: Any) -> watch_pb2.WatchSeatsResponse:
@@ -90,8 +97,8 @@ def watching(callers: Callers, heartbeat: float | None = None) -> Any:
 
 async def test_first_everything_then_what_changes() -> None:
     terms = Terms()
-    terms.book.open_flight(
-        flight("a", {"u1": "n1", "u2": "n2"}), [("n1", "victim", (("cpu", 500), ("pods", 1)))]
+    terms.reservations.open_preemption(
+        preemption("a", {"u1": "n1", "u2": "n2"}), [("n1", "victim", (("cpu", 500), ("pods", 1)))]
     )
     async with serving(Echo(), context=terms) as site, calling(site.target) as callers:
         call = watching(callers)
@@ -106,13 +113,13 @@ async def test_first_everything_then_what_changes() -> None:
         assert by_name["n1"].leaving[0].pod_uid == "victim"
         assert by_name["n1"].leaving[0].requests[0].amount == 500
 
-        terms.book.pod_left("n1", "victim")
+        terms.reservations.pod_left("n1", "victim")
         second = await next_of(call)
         assert (second.full, second.term) == (False, first.term)
         assert second.version > first.version
         assert [(node.node_name, len(node.leaving)) for node in second.nodes] == [("n1", 0)]
 
-        terms.book.seat_taken("u2")
+        terms.reservations.seat_taken("u2")
         third = await next_of(call)
         # The other seat is firm now, so it is told as well.
         assert {node.node_name: len(node.seats) for node in third.nodes} == {"n1": 1, "n2": 0}
@@ -121,8 +128,8 @@ async def test_first_everything_then_what_changes() -> None:
 
 async def test_most_urgent_seat_first() -> None:
     terms = Terms()
-    terms.book.open_flight(flight("a", {"u1": "n1"}, priority=1), ())
-    terms.book.open_flight(flight("b", {"u2": "n1"}, priority=2**40), ())
+    terms.reservations.open_preemption(preemption("a", {"u1": "n1"}, priority=1), ())
+    terms.reservations.open_preemption(preemption("b", {"u2": "n1"}, priority=2**40), ())
     async with serving(Echo(), context=terms) as site, calling(site.target) as callers:
         node = (await next_of(watching(callers))).nodes[0]
         assert [each.pod_uid for each in node.seats] == ["u2", "u1"]
@@ -132,9 +139,12 @@ async def test_most_urgent_seat_first() -> None:
 async def test_seats_are_firm_from_the_first_answer_on() -> None:
     """Everywhere, although only one member was answered."""
     terms = Terms()
-    one, other = flight("a", {"u1": "n1", "u2": "n2"}), flight("b", {"u3": "n3", "u4": "n4"})
-    terms.book.open_flight(one, ())
-    terms.book.open_flight(other, ())
+    one, other = (
+        preemption("a", {"u1": "n1", "u2": "n2"}),
+        preemption("b", {"u3": "n3", "u4": "n4"}),
+    )
+    terms.reservations.open_preemption(one, ())
+    terms.reservations.open_preemption(other, ())
     board = SeatBoard(terms, "x")
 
     async def firm() -> set[str]:
@@ -142,19 +152,19 @@ async def test_seats_are_firm_from_the_first_answer_on() -> None:
         return {node.node_name for node in board.everything() if node.seats[0].firm}
 
     assert await firm() == set()
-    terms.book.answered(one, "u1", 0.0)
+    terms.reservations.answered(one, "u1", 0.0)
     assert await firm() == {"n1", "n2"}
-    terms.book.not_coming(one, ["u1"])
+    terms.reservations.not_coming(one, ["u1"])
     assert await firm() == set()
-    terms.book.seat_taken("u4")
+    terms.reservations.seat_taken("u4")
     assert await firm() == {"n3"}
-    terms.book.keep_away(one, 1.0)
+    terms.reservations.keep_away(one, 1.0)
     assert await firm() == {"n1", "n2", "n3"}, "kept clear before the first member comes"
 
 
 async def test_amounts_beyond_the_field_are_cut_and_do_not_end_the_stream() -> None:
     terms = Terms()
-    terms.book.open_flight(flight("a", {"u1": "n1"}, cpu=10**30), ())
+    terms.reservations.open_preemption(preemption("a", {"u1": "n1"}, cpu=10**30), ())
     async with serving(Echo(), context=terms) as site, calling(site.target) as callers:
         found = await next_of(watching(callers))
         assert found.nodes[0].seats[0].requests[0].amount == 2**63 - 1
@@ -162,13 +172,13 @@ async def test_amounts_beyond_the_field_are_cut_and_do_not_end_the_stream() -> N
 
 async def test_the_first_message_says_by_what_members_are_known() -> None:
     terms = Terms()
-    terms.book.open_flight(flight("a", {"u1": "n1"}), ())
+    terms.reservations.open_preemption(preemption("a", {"u1": "n1"}), ())
     async with serving(Echo(), context=terms) as site, calling(site.target) as callers:
         call = watching(callers)
         first = await next_of(call)
         assert tuple(first.gang_keys) == gang_keys(Settings().groups)
         assert "jobset.sigs.k8s.io/jobset-name" in first.gang_keys
-        terms.book.seat_taken("u1")
+        terms.reservations.seat_taken("u1")
         assert not (await next_of(call)).gang_keys
         call.cancel()
 
@@ -178,7 +188,7 @@ async def test_an_open_seat_names_a_version_that_shows_its_plan(
 ) -> None:
     """Also when nobody has watched before, and when only the seat was on offer."""
     terms = Terms()
-    terms.book.open_flight(flight("a", {"u1": "n1", "u2": "n2"}), ())
+    terms.reservations.open_preemption(preemption("a", {"u1": "n1", "u2": "n2"}), ())
     verbs = Echo()
 
     async def seated(args: FilterArgs) -> FilterResult:
@@ -195,14 +205,14 @@ async def test_an_open_seat_names_a_version_that_shows_its_plan(
         first = await next_of(call)
         assert (first.term, first.version) == (answer.seat.term, answer.seat.version)
         assert {node.node_name for node in first.nodes} == {"n1", "n2"}
-        terms.book.seat_taken("u2")
+        terms.reservations.seat_taken("u2")
         assert (await callers.extender.Filter(asked)).seat.version > first.version
         call.cancel()
 
 
 async def test_a_heartbeat_says_that_nothing_has_changed() -> None:
     terms = Terms()
-    terms.book.open_flight(flight("a", {"u1": "n1"}), ())
+    terms.reservations.open_preemption(preemption("a", {"u1": "n1"}), ())
     async with serving(Echo(), context=terms) as site, calling(site.target) as callers:
         call = watching(callers, heartbeat=0.0)
         first = await next_of(call)
@@ -215,7 +225,7 @@ async def test_a_heartbeat_says_that_nothing_has_changed() -> None:
 async def test_a_slow_reader_gets_the_newest_state_and_no_more_of_it() -> None:
     """Far more changes than any buffer holds while nobody reads: the mirror is right at last."""
     terms = Terms()
-    book = terms.book
+    reservations = terms.reservations
     nodes = 400
     async with serving(Echo(), context=terms) as site, calling(site.target) as callers:
         call = watching(callers)
@@ -224,12 +234,12 @@ async def test_a_slow_reader_gets_the_newest_state_and_no_more_of_it() -> None:
         changes = 0
         for turn in range(60):
             places = {f"u{turn}-{i}": f"node-with-a-long-name-{i}" for i in range(nodes)}
-            book.open_flight(flight("a", places), ())
+            reservations.open_preemption(preemption("a", places), ())
             changes += 1
             await asyncio.sleep(0.001)
-        book.seat_taken(f"u59-{nodes - 1}")
+        reservations.seat_taken(f"u59-{nodes - 1}")
         told = 0
-        while mirror != truth(book):
+        while mirror != truth(reservations):
             taken_in(mirror, await next_of(call))
             told += 1
         assert told < changes, "states in between were left out"
@@ -238,12 +248,12 @@ async def test_a_slow_reader_gets_the_newest_state_and_no_more_of_it() -> None:
 
 async def test_another_term_is_told_from_the_start() -> None:
     terms = Terms()
-    terms.book.open_flight(flight("a", {"u1": "n1"}), ())
+    terms.reservations.open_preemption(preemption("a", {"u1": "n1"}), ())
     async with serving(Echo(), context=terms) as site, calling(site.target) as callers:
         call = watching(callers)
         first = await next_of(call)
         terms.term = Term()
-        terms.book.open_flight(flight("b", {"u2": "n2"}), ())
+        terms.reservations.open_preemption(preemption("b", {"u2": "n2"}), ())
         second = await next_of(call)
         assert second.full
         assert second.term != first.term
@@ -319,17 +329,17 @@ def test_heartbeats_have_a_least() -> None:
 async def test_nodes_without_seats_are_forgotten_and_readers_behind_are_told_everything() -> None:
     terms = Terms()
     board = SeatBoard(terms, "x")
-    terms.book.open_flight(flight("keeps", {"k": "kept"}), ())
+    terms.reservations.open_preemption(preemption("keeps", {"k": "kept"}), ())
     await board.renew()
     behind = board.version
     for i in range(2 * seats.FORGOTTEN):
-        terms.book.open_flight(flight("a", {"u": f"n{i}"}), ())
+        terms.reservations.open_preemption(preemption("a", {"u": f"n{i}"}), ())
         await board.renew()
     assert len(board._changed) <= seats.FORGOTTEN + 3
     assert board.since(behind) is None
     assert {node.node_name for node in board.everything()} == {"kept", f"n{i}"}
     newest = board.version
-    terms.book.close(GangKey("pod-group", "default", "a"))
+    terms.reservations.close(GangKey("pod-group", "default", "a"))
     await board.renew()
     assert [node.node_name for node in board.since(newest) or ()] == [f"n{i}"]
 
@@ -337,10 +347,10 @@ async def test_nodes_without_seats_are_forgotten_and_readers_behind_are_told_eve
 async def test_an_unchanged_state_keeps_its_version() -> None:
     terms = Terms()
     board = SeatBoard(terms, "x")
-    terms.book.open_flight(flight("a", {"u1": "n1"}), ())
+    terms.reservations.open_preemption(preemption("a", {"u1": "n1"}), ())
     await board.renew()
     version = board.version
-    terms.book.open_flight(flight("a", {"u1": "n1"}), ())
+    terms.reservations.open_preemption(preemption("a", {"u1": "n1"}), ())
     await board.renew()
     assert board.version == version
     assert board.since(version) == []

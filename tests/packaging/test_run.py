@@ -309,7 +309,8 @@ def test_the_night_is_an_hour_on_every_version_with_a_seed_of_its_own(checkout: 
     done = checkout.run("nightly", "--seed", "7")
     assert done.returncode == 0, done.stderr
     assert "the image, built and started" in done.stdout
-    fairness, build, programs, skypilot, chaos = checkout.asked("-m tests.")
+    fairness, *seeds, build, programs, skypilot, chaos = checkout.asked("-m tests.")
+    assert re.match(r"-m tests\.simulation --seeds 200000 --first 2\d{7}000000 ", seeds[0])
     assert re.fullmatch(r"-m tests\.fairness --streams 1000 --first 2\d{7}000", fairness)
     assert programs == "-m tests.install.programs kubectl jobset kueue"
     assert skypilot == "-m tests.clients.installation"

@@ -79,7 +79,7 @@ async def test_uvicorns_own_idle_time_would_be_too_short(
         assert await idle_for(site.server.port, monkeypatch) == short < GO_IDLE_SECONDS
 
 
-async def test_stop_finishes_calls_in_flight(web: aiohttp.ClientSession) -> None:
+async def test_stop_finishes_calls_in_preemption(web: aiohttp.ClientSession) -> None:
     gate = Gate()
     async with running() as site:
         site.verbs.hook = gate

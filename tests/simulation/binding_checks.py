@@ -51,23 +51,25 @@ class BindingChecks:
         if running + lately >= pod.work.quorum and not pod.work.sizeless:
             return
         coordinator = host.coordinator
-        flights = () if coordinator is None else coordinator.book
-        mine = [f for f in flights if any(seat.uid == uid for seat in f.plan.seats)]
+        preemptions = () if coordinator is None else coordinator.reservations
+        mine = [f for f in preemptions if any(seat.uid == uid for seat in f.plan.seats)]
         if not any(
             # A seat that is seen taken was taken by a request before this one.
             f.state.value == "open" and f.seats.get(uid, node) == node
             for f in mine
         ):
             self._broken("unheld", f"{name} is bound to {node} without an open seat there")
-        for flight in mine:
-            if flight.id in self._bound_of:
+        for preemption in mine:
+            if preemption.id in self._bound_of:
                 continue
-            self._bound_of.add(flight.id)
-            known = {seat.uid: cache.pod(seat.uid) for seat in flight.plan.seats}
-            lost = [s.name for s in flight.plan.seats if (p := known[s.uid]) is None or p.deleting]
+            self._bound_of.add(preemption.id)
+            known = {seat.uid: cache.pod(seat.uid) for seat in preemption.plan.seats}
+            lost = [
+                s.name for s in preemption.plan.seats if (p := known[s.uid]) is None or p.deleting
+            ]
             closed = {
                 node
-                for node in flight.seats.values()
+                for node in preemption.seats.values()
                 if (held := cache.snapshot().nodes.get(node)) is None or held.unschedulable
             }
             if lost or closed:

@@ -194,8 +194,8 @@ class Calm:
         if coordinator is None or not coordinator.recovered:
             yield "down", "the extender has not recovered"
             return
-        for flight in coordinator.book:
-            yield "seats", f"{flight.key} still holds {len(flight.seats)} seats"
+        for preemption in coordinator.reservations:
+            yield "seats", f"{preemption.key} still holds {len(preemption.seats)} seats"
         told = self._checks.warned & self._state.pods.keys()
         owed = bool(self._checks.units or told)  # a broken gang's record is kept
         for item in self._storage.all(CONFIG_MAPS.key):

@@ -17,7 +17,7 @@ from tests.simulation.could_run import CouldRun
 from tests.simulation.enforcing_checks import EnforcingChecks
 from tests.simulation.faults import Fate, Faults
 from tests.simulation.host import Host
-from tests.simulation.in_flight import PlansInFlight, unit_of
+from tests.simulation.in_flight import PlansInPreemption, unit_of
 from tests.simulation.lease_checks import LeaseChecks
 from tests.simulation.objects import MAP_KEY, PLAN, PROTECTED, Work
 from tests.simulation.priority_checks import PriorityChecks
@@ -79,10 +79,10 @@ class Checks(Listener):
         self._settings = settings
         self._story = story
         self._time = time
-        self._flights = PlansInFlight(host)
+        self._preemptions = PlansInPreemption(host)
         self._priorities = PriorityChecks(state, lambda: host().cache)
         self._budgets = BudgetChecks(storage, self.broken, time)
-        self.enforcing = EnforcingChecks(host, settings, self._flights, self.broken, time)
+        self.enforcing = EnforcingChecks(host, settings, self._preemptions, self.broken, time)
         self._could_run = CouldRun(state, lambda: host().cache)
         self._restoring = self._put_back = False
         self._judged: set[int] = set()
@@ -284,7 +284,7 @@ class Checks(Listener):
         blind = request.age > self._settings.cache.stale_seconds + BLINK
         if pod is None or known is None or known.deleting:
             # Gone, or going already: nothing is lost by asking, but by a picture of before.
-            if pod is None and blind and not self._flights.owed(uid, -1, doubtful=False):
+            if pod is None and blind and not self._preemptions.owed(uid, -1, doubtful=False):
                 self.broken("blind", f"{name} is not there and {request.age:.1f} s were not shown")
             return
         if self._priorities.alone(pod):
@@ -292,7 +292,7 @@ class Checks(Listener):
         if self._rolled_back(pod):
             return
         started = uid in self._begun
-        plans = self._flights.naming(uid)
+        plans = self._preemptions.naming(uid)
         rank = self._priorities.of_victim(pod)
         allowed = any(plan.priority > rank for plan in plans)
         if allowed:
@@ -304,7 +304,7 @@ class Checks(Listener):
         # unclear, or is of the Eviction API), counts as gone by ours: docs/actuation.md.
         # What went before the storage was put back is known to it alone.
         sure = self._host().lives == 1 and not self._put_back and pod.work.name not in self._raced
-        owed = self._flights.owed(uid, rank, doubtful=sure)
+        owed = self._preemptions.owed(uid, rank, doubtful=sure)
         owed |= self._joined(pod)
         # A unit that a plan has begun is finished whatever becomes of the plan, though its gang
         # may have lost its quorum to somebody else before the first of it went.
@@ -317,13 +317,13 @@ class Checks(Listener):
         self.enforcing.evicts(name, begun=started or owed)
         if started:
             return
-        if blind and not self._flights.owed(uid, -1, doubtful=False):
+        if blind and not self._preemptions.owed(uid, -1, doubtful=False):
             self.broken("blind", f"{name} is evicted, and {request.age:.1f} s were not shown")
         if self.hands_off and not self._records():
             self.broken("unrecorded", f"{name} is evicted and no plan record exists")
-        if self._flights.owed(uid, rank, doubtful=sure):
+        if self._preemptions.owed(uid, rank, doubtful=sure):
             return  # docs/actuation.md: it goes with its unit, whatever has become of the plan
-        asking = self._flights.asking(uid)
+        asking = self._preemptions.asking(uid)
         for plan in plans:
             if id(plan) not in asking:
                 continue  # it shares a unit with one that evicts, and has sent nothing yet
@@ -336,15 +336,15 @@ class Checks(Listener):
                 why = self._could_run(plan)
                 if why:
                     self.broken("vain", f"the plan for {plan.gang} evicts, and {why}")
-                others = self._flights.beside(plan)
+                others = self._preemptions.beside(plan)
                 why = self._could_run.seats_clash(plan, others)
                 if why:
                     self.broken("clash", f"the plan for {plan.gang} evicts, and {why}")
                 now = self._time()
                 offered = {u: n for u, (at, n) in self.offered.items() if now - at < OFFERED}
-                spares = self.sparing and self._flights.may_spare(plan) and not self.binds_fail
+                spares = self.sparing and self._preemptions.may_spare(plan) and not self.binds_fail
                 # Whether room has come by our own hand is not known before that is answered.
-                spares = spares and not self._flights.asks_for_another(plan, uid)
+                spares = spares and not self._preemptions.asks_for_another(plan, uid)
                 if spares and self._could_run.needless(plan, others, offered):
                     self.broken("needless", f"{plan.gang} has room without evicting {name}")
 
@@ -382,15 +382,15 @@ class Checks(Listener):
         gang = (change.new["metadata"].get("annotations") or {}).get(GANG)
         if coordinator is None or gang is None:
             return
-        for flight in coordinator.book:
-            ours = any(victim.uid in self.ours for victim in flight.plan.victims)
+        for preemption in coordinator.reservations:
+            ours = any(victim.uid in self.ours for victim in preemption.plan.victims)
             others = [
                 item
                 for item in self._records()
                 if (item["metadata"].get("annotations") or {}).get(GANG) == gang
             ]
             owed = any(unit.left for unit in self.units.values())
-            if flight.recorded and str(flight.key) == gang and ours and owed and not others:
+            if preemption.recorded and str(preemption.key) == gang and ours and owed and not others:
                 self.broken("record", f"the record of {gang} is deleted while it evicts")
 
 

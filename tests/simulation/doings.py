@@ -174,8 +174,8 @@ class Doings:
         sim = self._sim
         seated = set()
         if sim.host.coordinator is not None:
-            for flight in sim.host.coordinator.book:
-                seated |= set(flight.seats)
+            for preemption in sim.host.coordinator.reservations:
+                seated |= set(preemption.seats)
         found = [pod for uid, pod in sim.state.pods.items() if uid in seated]
         return found or [p for p in sim.state.pods.values() if not p.node and p.work.gang]
 
@@ -184,8 +184,8 @@ class Doings:
         sim = self._sim
         named = set()
         if sim.host.coordinator is not None:
-            for flight in sim.host.coordinator.book:
-                named |= {victim.uid for victim in flight.plan.victims}
+            for preemption in sim.host.coordinator.reservations:
+                named |= {victim.uid for victim in preemption.plan.victims}
         found = [pod for uid, pod in sim.state.pods.items() if uid in named and not pod.going]
         return found or [p for p in sim.state.pods.values() if p.runs and p.work.gang]
 
@@ -194,8 +194,8 @@ class Doings:
         sim = self._sim
         names = set()
         if sim.host.coordinator is not None:
-            for flight in sim.host.coordinator.book:
-                names |= set(flight.seats.values())
+            for preemption in sim.host.coordinator.reservations:
+                names |= set(preemption.seats.values())
         found = sorted(names & sim.state.sizes.keys()) or sorted(sim.state.sizes)
         return happening.name or (sim.chance.pick("which", found) if found else "")
 

@@ -35,8 +35,8 @@ class Edits:
         sim = self._sim
         wanted: set[str] = set()
         if sim.host.coordinator is not None:
-            for flight in sim.host.coordinator.book:
-                plan = flight.plan
+            for preemption in sim.host.coordinator.reservations:
+                plan = preemption.plan
                 pods = plan.victims if happening.name == "victim" else plan.seats
                 wanted |= {pod.uid for pod in pods}
         works = {p.work.name: p.work for uid, p in sim.state.pods.items() if uid in wanted}

@@ -9,7 +9,7 @@ from extender.model.settings import Settings
 from tests.simulation.client import Request
 from tests.simulation.enforcing import LABEL
 from tests.simulation.host import Host
-from tests.simulation.in_flight import PlansInFlight
+from tests.simulation.in_flight import PlansInPreemption
 from tests.simulation.objects import PLAN
 from tests.simulation.replicas import Replicas
 
@@ -30,13 +30,13 @@ class EnforcingChecks:
         self,
         host: Callable[[], Host | Replicas],
         settings: Settings,
-        flights: PlansInFlight,
+        preemptions: PlansInPreemption,
         broken: Callable[[str, str], None],
         time: Callable[[], float],
     ) -> None:
         self._host = host
         self._settings = settings
-        self._flights = flights
+        self._preemptions = preemptions
         self._broken = broken
         self._time = time
         self._since: float | None = None
@@ -70,8 +70,10 @@ class EnforcingChecks:
 
         A pod that was given its seat, and could not be bound, waits for what becomes of its plan.
         """
-        flights = self._flights.flights()
-        seat = any(each.name == pod for flight in flights for each in flight.pods.values())
+        preemptions = self._preemptions.preemptions()
+        seat = any(
+            each.name == pod for preemption in preemptions for each in preemption.pods.values()
+        )
         if seat or len(answer) < len(nodes):
             self._kept.add(pod)
         else:
@@ -107,8 +109,10 @@ class EnforcingChecks:
         if self._since is None:
             self._since = now
         if now - self._since > ENDS:
-            for flight in self._flights.flights():
-                self._broken("unchosen", f"{flight.key} still has a plan, {flight.state.value}")
+            for preemption in self._preemptions.preemptions():
+                self._broken(
+                    "unchosen", f"{preemption.key} still has a plan, {preemption.state.value}"
+                )
 
 
 def _wakes(request: Request) -> bool:

@@ -6,37 +6,37 @@ from collections.abc import Callable, Iterable
 from math import inf
 from typing import Any
 
-from extender.gang.core.book import Flight
-from extender.gang.core.comparison import SPARING_REPLANS
+from extender.gang.core.preconditions import SPARING_REPLANS
+from extender.gang.core.reservations import Preemption
 from extender.gang.core.unit import Fate
 from tests.simulation.host import Host
 from tests.simulation.replicas import Replicas
 
 
-class PlansInFlight:
+class PlansInPreemption:
     """What the extender's book says of its plans. ``host``: who acts now."""
 
     def __init__(self, host: Callable[[], Host | Replicas]) -> None:
         self._host = host
 
-    def flights(self) -> Iterable[Flight]:
+    def preemptions(self) -> Iterable[Preemption]:
         """Return all, none while nobody acts."""
         coordinator = self._host().coordinator
-        return () if coordinator is None else coordinator.book
+        return () if coordinator is None else coordinator.reservations
 
     def naming(self, uid: str) -> list[Any]:
         """Return the plans that name a pod as victim, or wait for it."""
         return [
-            flight.plan
-            for flight in self.flights()
-            if any(v.uid == uid for v in (*flight.plan.victims, *flight.plan.waits_for))
+            preemption.plan
+            for preemption in self.preemptions()
+            if any(v.uid == uid for v in (*preemption.plan.victims, *preemption.plan.waits_for))
         ]
 
     def may_spare(self, plan: Any) -> bool:
         """Whether a plan is compared with room that has come: not for ever, nor when resumed."""
         return any(
             each.plan is plan and each.replans < SPARING_REPLANS and each.held != -inf
-            for each in self.flights()
+            for each in self.preemptions()
         )
 
     def asking(self, uid: str) -> set[int]:
@@ -46,24 +46,24 @@ class PlansInFlight:
             return set()
         return {
             id(each.plan)
-            for each in coordinator.book
+            for each in coordinator.reservations
             if each.state.value == "evicting"
             and any(
                 unit.fates.get(uid) is Fate.ASKED
-                for unit in coordinator.flights.evictions.of_plan(each.id)
+                for unit in coordinator.preemptions.evictions.of_plan(each.id)
             )
         }
 
     def asks_for_another(self, plan: Any, uid: str) -> bool:
         """Whether a request for another of the plan's victims is not answered yet."""
         coordinator = self._host().coordinator
-        left = {} if coordinator is None else coordinator.flights.evictions._driver._left
-        ids = {each.id for each in self.flights() if each.plan is plan}
+        left = {} if coordinator is None else coordinator.preemptions.evictions._driver._left
+        ids = {each.id for each in self.preemptions() if each.plan is plan}
         return any(other != uid and plan_id in ids for other, plan_id in left.items())
 
     def beside(self, plan: Any) -> list[Any]:
         """Return the other plans: seats are held until another plan takes the place of one."""
-        return [each.plan for each in self.flights() if each.plan is not plan]
+        return [each.plan for each in self.preemptions() if each.plan is not plan]
 
     def owed(self, uid: str, priority: int, *, doubtful: bool) -> bool:
         """Whether a pod has to go since others of its unit have gone by our hand."""
@@ -72,7 +72,7 @@ class PlansInFlight:
             uid in unit.must_go
             and unit.priority > priority
             and (unit.doubtful_until > 0 or not doubtful)
-            for unit in coordinator.flights.evictions.unfinished()
+            for unit in coordinator.preemptions.evictions.unfinished()
         )
 
 

@@ -14,17 +14,17 @@ from msgspec.structs import replace
 from extender.cache import backoff
 from extender.cache.stats import WatchStats
 from extender.gang.controller.coordinator import Coordinator
-from extender.gang.controller.keeper import RecordKeeper
+from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.records import Records
-from extender.gang.controller.turns import PlanningTurns
-from extender.gang.core import comparison, expectations, record, record_objects
-from extender.gang.core.book import Flight
-from extender.gang.core.comparison import Comparison
+from extender.gang.controller.scheduling_cycle import SchedulingCycle
+from extender.gang.core import expectations, preconditions, record, record_objects
 from extender.gang.core.driver import Driver
 from extender.gang.core.evictions import Evictions
 from extender.gang.core.flight_units import FlightUnits
-from extender.gang.core.flights import Flights
 from extender.gang.core.last_check import LastCheck
+from extender.gang.core.preconditions import Preconditions
+from extender.gang.core.preemptions import Preemptions
+from extender.gang.core.reservations import Preemption
 from extender.gang.leader_election.elector import Elector
 from extender.kube.api_errors import Conflict
 from extender.model.gang import UNIT_ALL, Gang
@@ -49,7 +49,7 @@ def _backoff_without_reset() -> list[tuple[Any, str, Any]]:
 
 def _equal_priority_victims() -> list[tuple[Any, str, Any]]:
     """Who was asked to go counts as going for a minute, is a victim, and has no priority."""
-    draft, send, expected = Flights.draft, Driver._send, Evictions.expected
+    draft, send, expected = Preemptions.draft, Driver._send, Evictions.expected
     begin = Evictions.begin
 
     def noted(self: Any, unit: Any, victim: Any) -> Any:
@@ -62,16 +62,16 @@ def _equal_priority_victims() -> list[tuple[Any, str, Any]]:
         return {u: node for u, (node, end) in asked.items() if self._now() < end} | expected(self)
 
     def with_waits(self: Any, *args: Any) -> Any:
-        flight = draft(self, *args)
-        flight.victims.update(flight.waits)
-        flight.waits.clear()
-        return flight
+        preemption = draft(self, *args)
+        preemption.victims.update(preemption.waits)
+        preemption.waits.clear()
+        return preemption
 
     return [
         (Driver, "_send", noted),
         (Evictions, "begin", lambda self, *args, sent=(), **named: begin(self, *args, **named)),
         (Evictions, "expected", asked_for),
-        (Flights, "draft", with_waits),
+        (Preemptions, "draft", with_waits),
         (FlightUnits, "still_holds", lambda self, unit: True),
         (LastCheck, "of_victim", lambda self, victim, priority, *, alone: ""),
         (LastCheck, "of_unit", lambda self, victims, priority, shown: ""),
@@ -98,26 +98,26 @@ def _silent_refusals() -> list[tuple[Any, str, Any]]:
 def _resumes_blindly() -> list[tuple[Any, str, Any]]:
     """A recorded plan goes on after a restart without being compared with the cluster."""
     resumed: set[str] = set()
-    problem, resume = Comparison.problem, Flights.resume
+    problem, resume = Preconditions.problem, Preemptions.resume
 
-    def blind(self: Any, flight: Any) -> str:
-        return "" if flight.id in resumed else problem(self, flight)
+    def blind(self: Any, preemption: Any) -> str:
+        return "" if preemption.id in resumed else problem(self, preemption)
 
-    def go(self: Any, flight: Any) -> str:
-        resumed.add(flight.id)
-        return resume(self, flight)
+    def go(self: Any, preemption: Any) -> str:
+        resumed.add(preemption.id)
+        return resume(self, preemption)
 
-    return [(Comparison, "problem", blind), (Flights, "resume", go)]
+    return [(Preconditions, "problem", blind), (Preemptions, "resume", go)]
 
 
 def _record_not_read_back() -> list[tuple[Any, str, Any]]:
     """A record whose write has failed counts as not written, and is never looked for."""
 
-    async def write(self: Any, flight: Any, made: float, others: Any) -> None:
+    async def write(self: Any, preemption: Any, made: float, others: Any) -> None:
         kept = record.Record(
-            id=flight.id,
+            id=preemption.id,
             epoch=self._epoch,
-            plan=flight.plan,
+            plan=preemption.plan,
             made=made,
             others=others,
         )
@@ -128,7 +128,7 @@ def _record_not_read_back() -> list[tuple[Any, str, Any]]:
     async def sweep(self: Any) -> None:
         return
 
-    return [(RecordKeeper, "write", write), (RecordKeeper, "sweep", sweep)]
+    return [(RecordWriter, "write", write), (RecordWriter, "sweep", sweep)]
 
 
 def _never_compares() -> list[tuple[Any, str, Any]]:
@@ -138,25 +138,25 @@ def _never_compares() -> list[tuple[Any, str, Any]]:
         return ""
 
     return [
-        (PlanningTurns, "_outdated", outdated),
-        (Comparison, "problem", lambda self, flight: ""),
+        (SchedulingCycle, "_outdated", outdated),
+        (Preconditions, "problem", lambda self, preemption: ""),
     ]
 
 
 def _takes_over_answered() -> list[tuple[Any, str, Any]]:
     """The seats of a gang whose members were answered are taken over."""
-    return [(Flight, "binding", property(lambda self: False))]
+    return [(Preemption, "binding", property(lambda self: False))]
 
 
 def _opens_blindly() -> list[tuple[Any, str, Any]]:
     """Seats are opened on nodes that are closed or gone."""
-    problem = Comparison.problem
+    problem = Preconditions.problem
 
-    def blind(self: Any, flight: Any) -> str:
-        past = flight.state.value in ("evicting", "waiting", "open")
-        return "" if past else problem(self, flight)
+    def blind(self: Any, preemption: Any) -> str:
+        past = preemption.state.value in ("evicting", "waiting", "open")
+        return "" if past else problem(self, preemption)
 
-    return [(Comparison, "problem", blind)]
+    return [(Preconditions, "problem", blind)]
 
 
 def _two_pictures() -> list[tuple[Any, str, Any]]:
@@ -167,7 +167,7 @@ def _two_pictures() -> list[tuple[Any, str, Any]]:
         seen = shown(snapshot, *args)
         return seen if seen is snapshot else replace(seen, members=snapshot.members)
 
-    return [(comparison, "shown_in", on_nodes_only)]
+    return [(preconditions, "shown_in", on_nodes_only)]
 
 
 def _one_name_for_all_plans() -> list[tuple[Any, str, Any]]:
@@ -193,11 +193,11 @@ def _one_name_for_all_plans() -> list[tuple[Any, str, Any]]:
 
 def _waits_under_the_lock() -> list[tuple[Any, str, Any]]:
     """The record is written while the planner's lock is held, and deadlines wait for it."""
-    plan = PlanningTurns.plan
+    plan = SchedulingCycle.plan
 
     async def holding(self: Any, *args: Any, **named: Any) -> Any:
         answer = await plan(self, *args, **named)
-        if isinstance(answer, Flight):
+        if isinstance(answer, Preemption):
             await answer.acting.wait()
         return answer
 
@@ -207,7 +207,7 @@ def _waits_under_the_lock() -> list[tuple[Any, str, Any]]:
             await self._planning.rounds.round()
             await asyncio.sleep(period)
 
-    return [(PlanningTurns, "plan", holding), (Coordinator, "run", run)]
+    return [(SchedulingCycle, "plan", holding), (Coordinator, "run", run)]
 
 
 def _two_planners() -> list[tuple[Any, str, Any]]:

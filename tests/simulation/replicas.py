@@ -187,12 +187,12 @@ class Replicas:
             for me in mine:
                 if replica is me or replica.coordinator is None or me.coordinator is None:
                     continue
-                for flight in me.coordinator.book:
-                    if all(victim.uid != uid for victim in flight.plan.victims):
+                for preemption in me.coordinator.reservations:
+                    if all(victim.uid != uid for victim in preemption.plan.victims):
                         continue
-                    other = replica.coordinator.book.get(flight.key)
+                    other = replica.coordinator.reservations.get(preemption.key)
                     sent = other.sent if other is not None else set()
-                    named = {victim.uid for victim in flight.plan.victims}
+                    named = {victim.uid for victim in preemption.plan.victims}
                     if sent - named:
                         return f"another replica has evicted {len(sent - named)} others"
         return ""

@@ -80,8 +80,8 @@ class StandingChecks:
 
     def _note_seats(self) -> None:
         coordinator = self._host().coordinator
-        for flight in () if coordinator is None else coordinator.book:
-            held = dict.fromkeys((*flight.seats.values(), *flight.pods), self._time())
+        for preemption in () if coordinator is None else coordinator.reservations:
+            held = dict.fromkeys((*preemption.seats.values(), *preemption.pods), self._time())
             self._held.update(held)
 
     def planned(self, uids: Collection[str], nodes: Collection[str]) -> None:
@@ -148,25 +148,25 @@ class StandingChecks:
         if coordinator.stale() is not None or not coordinator.leadership.acts:
             self._idle.clear()  # on an old picture, or without the lease, nothing is decided
         idle = {}
-        for flight in coordinator.book:
-            key, state, since = str(flight.key), flight.state.value, flight.since
+        for preemption in coordinator.reservations:
+            key, state, since = str(preemption.key), preemption.state.value, preemption.since
             if state == "open":
-                if now > flight.deadline + SLACK:
+                if now > preemption.deadline + SLACK:
                     self._broken("deadline", f"the seats of {key} are held beyond their deadline")
                 continue
-            going = (*flight.plan.victims, *flight.plan.waits_for)
+            going = (*preemption.plan.victims, *preemption.plan.waits_for)
             longest = max((victim.grace for victim in going), default=0)
             # Each eviction that is accepted is progress, and its answer may be slow.
-            waiting = max(since, flight.progress_at) + longest + seats.victim_slack_seconds
-            if not flight.victims and not flight.waits:
+            waiting = max(since, preemption.progress_at) + longest + seats.victim_slack_seconds
+            if not preemption.victims and not preemption.waits:
                 waiting += seats.bind_seconds  # more urgent pods may be on their way to the room
             if state == "waiting" and now > waiting + SLACK:
                 self._broken("deadline", f"{key} waits for victims beyond its deadline")
             recorded = state != "planned"  # until its record is surely there a plan does nothing
             if (
                 recorded
-                and not coordinator.flights.crowded(flight)
-                and flight.plan.victims
+                and not coordinator.preemptions.crowded(preemption)
+                and preemption.plan.victims
                 and not any(cache.pod(victim.uid) for victim in going)
             ):
                 idle[key] = self._idle.get(key, now)

@@ -7,11 +7,11 @@ from typing import Any
 
 from extender.cache.reflector import Reflector
 from extender.gang.core import refused_seats
-from extender.gang.core.book import Book
-from extender.gang.core.comparison import Comparison
+from extender.gang.core.event_handlers import EventHandlers
 from extender.gang.core.last_check import LastCheck
-from extender.gang.core.sightings import Sightings
-from extender.gang.scheduler_view.evidence import Evidence
+from extender.gang.core.preconditions import Preconditions
+from extender.gang.core.reservations import Reservations
+from extender.gang.scheduler_view.node_lists import NodeLists
 from tests.simulation.client import SimClient
 from tests.simulation.host import Host, fill
 from tests.simulation.mutant import Mutant
@@ -47,7 +47,7 @@ def _urgent_for_ever() -> Patches:
 
 def _as_urgent_as_it_was() -> Patches:
     """So is how urgent the gang of a plan is."""
-    return [(Comparison, "less_urgent", lambda self, flight: "")]
+    return [(Preconditions, "less_urgent", lambda self, preemption: "")]
 
 
 def _goes_on_from_what_is_lost() -> Patches:
@@ -61,12 +61,12 @@ def _goes_on_from_what_is_lost() -> Patches:
 
 def _resized_unseen() -> Patches:
     """Plans are not compared when a pod is resized."""
-    return [(Sightings, "_resized", lambda self, old, pod: None)]
+    return [(EventHandlers, "_resized", lambda self, old, pod: None)]
 
 
 def _refused_for_good() -> Patches:
     """A refusal for want of a scheduler stands though that one asks."""
-    return [(Evidence, "version", lambda self: 0)]
+    return [(NodeLists, "version", lambda self: 0)]
 
 
 def _each_question_counts() -> Patches:
@@ -76,7 +76,7 @@ def _each_question_counts() -> Patches:
 
 def _robbed_and_to_blame() -> Patches:
     """Who came to a seat without an offer is not noted: the gang itself has failed."""
-    return [(Book, "unadmitted", lambda self, pod: None)]
+    return [(Reservations, "unadmitted", lambda self, pod: None)]
 
 
 def _past_budgets() -> Patches:

@@ -12,7 +12,7 @@ from tools.room_lines import counted, room_of, table
     [
         ("extender/cache/feed.py", "cache"),
         ("extender/console/static/console.js", ""),
-        ("extender/gang/core/book.py", "gang/core"),
+        ("extender/gang/core/reservations.py", "gang/core"),
         ("extender/search/solver.py", "search"),
         ("extender/search/core/lp/basis.pyx", "search/core"),
         ("extender/search/core/mckp.pxd", "search/core"),

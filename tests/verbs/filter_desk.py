@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from extender.gang.core.book import Flight
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.core.reservations import Preemption
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.errors import NotReady, UnknownPod
 from extender.model.gang import Gang
 from extender.model.objects import Pod
@@ -27,10 +27,10 @@ MANY = tuple(f"n{i}" for i in range(1, 101))
 """So many names of more nodes may be a sample."""
 
 
-def flying(seat: str | None = "n0", state: FlightState = FlightState.OPEN) -> Flight:
+def flying(seat: str | None = "n0", state: PreemptionState = PreemptionState.OPEN) -> Preemption:
     """A plan in flight without victims and seats taken."""
     seats = {} if seat is None else {MEMBER.uid: seat}
-    return Flight(plan=bare_plan(KEY), pods={}, seats=seats, state=state, since=0.0)
+    return Preemption(plan=bare_plan(KEY), pods={}, seats=seats, state=state, since=0.0)
 
 
 ASKED = 7.0
@@ -40,9 +40,9 @@ ASKED = 7.0
 class Desk:
     """Filter, and what the others would say; ``said`` is what they were told, in order."""
 
-    def __init__(self, flight: Flight | None = None, nodes: int = 4) -> None:
+    def __init__(self, preemption: Preemption | None = None, nodes: int = 4) -> None:
         self.nodes = nodes
-        self.flight = flight
+        self.preemption = preemption
         """The plan that the pod is a member of."""
         self.known: Any = None
         """What is known of the gang already."""
@@ -76,7 +76,7 @@ class Desk:
     def _say(self, *words: Any) -> None:
         self.said.append(words)
 
-    def _starts_with(self, flight: Any, pod: Pod, *, alone: bool) -> bool:
+    def _starts_with(self, preemption: Any, pod: Pod, *, alone: bool) -> bool:
         return self.starts
 
     async def _asked(self, told: Pod) -> Pod:
@@ -84,13 +84,13 @@ class Desk:
             raise self.unknown
         return told
 
-    def _not_offered(self, flight: Any, pod: Pod, others: frozenset[str]) -> None:
+    def _not_offered(self, preemption: Any, pod: Pod, others: frozenset[str]) -> None:
         self._say("not offered", *sorted(others))
         if self.swap is not None:
-            flight.seats = {pod.uid: self.swap} if self.swap else {}
+            preemption.seats = {pod.uid: self.swap} if self.swap else {}
 
-    def _given(self, flight: Any, pod: Pod) -> bool:
-        self._say("given", flight.seats[pod.uid])
+    def _given(self, preemption: Any, pod: Pod) -> bool:
+        self._say("given", preemption.seats[pod.uid])
         return self.given
 
     async def _ensure(self, key: object, verb: object, *, offered: Any = None, asked: float) -> Any:
@@ -113,17 +113,17 @@ class Desk:
                 require_ready=self._require_ready,
                 known=lambda key: self.known,
                 ensure=self._ensure,
-                crowded=lambda flight: self.crowded,
+                crowded=lambda preemption: self.crowded,
                 stale=lambda: self.behind,
                 starts_with=self._starts_with,
                 takes_unit=lambda name: name in self.going,
                 seat_given=self._given,
-                turned_away=lambda flight, pod, alone: say("turned away", pod.uid),
-                seat_not_tried=lambda flight, pod: say("not tried"),
+                turned_away=lambda preemption, pod, alone: say("turned away", pod.uid),
+                seat_not_tried=lambda preemption, pod: say("not tried"),
                 seat_not_offered=self._not_offered,
             ),
             "book": SimpleNamespace(
-                of_member=lambda uid: self.flight,
+                of_member=lambda uid: self.preemption,
                 nodes=lambda: self.held,
             ),
             "evidence": SimpleNamespace(

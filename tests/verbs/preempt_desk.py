@@ -7,12 +7,12 @@ from collections.abc import Set as AbstractSet
 from types import SimpleNamespace
 from typing import Any, cast
 
-from extender.gang.core.book import Flight
+from extender.gang.core.reservations import Preemption
 from extender.gang.plan.candidates import Candidates
 from extender.gang.plan.planner import as_victim
 from extender.gang.plan.single import single_gang
 from extender.gang.tell.decisions import Verb
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.errors import NotReady
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE, Gang
 from extender.model.objects import Node, Pod
@@ -46,8 +46,8 @@ class Desk:
     def __init__(self, *pods: Pod, nodes: int = 4) -> None:
         self.pods = {each.uid: each for each in pods}
         self.nodes = [node(f"n{i}") for i in range(nodes)]
-        self.flights: dict[str, Flight] = {}
-        """Pod uid -> the flight that it is a member of."""
+        self.preemptions: dict[str, Preemption] = {}
+        """Pod uid -> the preemption that it is a member of."""
         self.binding: set[str] = set()
         """Names of gangs that are being seated."""
         self.held: set[str] = set()
@@ -67,7 +67,7 @@ class Desk:
         self.withheld = ""
         """Uid of a pod that was kept off every node by our word, a moment ago."""
         self.cheap: Plan | Refusal = NO
-        self.answer: Flight | Refusal = NO
+        self.answer: Preemption | Refusal = NO
         self.during: Callable[[], None] = lambda: None
         self.parked: dict[str, tuple[str, AbstractSet[str]]] = {}
         self.said: list[tuple[Any, ...]] = []
@@ -86,7 +86,7 @@ class Desk:
             self.during()
             return self.cheap
 
-        async def ensure(key: object, verb: Verb, **more: Any) -> Flight | Refusal:
+        async def ensure(key: object, verb: Verb, **more: Any) -> Preemption | Refusal:
             candidates = more.get("candidates")
             say("ensure", verb, *sorted(candidates.nodes if candidates else ()))
             return self.answer
@@ -101,14 +101,14 @@ class Desk:
                     ask=ask,
                     ensure=ensure,
                     takes_unit=lambda name: name in self.going,
-                    seat_not_offered=lambda flight, pod, others: say("not offered"),
-                    seat_not_tried=lambda flight, pod: say("not tried"),
+                    seat_not_offered=lambda preemption, pod, others: say("not offered"),
+                    seat_not_tried=lambda preemption, pod: say("not tried"),
                 ),
             ),
-            book=cast(
+            reservations=cast(
                 Any,
                 SimpleNamespace(
-                    of_member=self.flights.get,
+                    of_member=self.preemptions.get,
                     nodes=lambda: self.held,
                     get=lambda key: SimpleNamespace(binding=key.name in self.binding),
                 ),
@@ -214,5 +214,7 @@ def plan_over(*victims: Pod) -> Plan:
     return bare_plan(single_gang(SINGLE).key, (as_victim(each, "", 30) for each in victims))
 
 
-def flying(plan: Plan) -> Flight:
-    return Flight(plan=plan, id="1", pods={}, seats={}, state=FlightState.PLANNED, since=0.0)
+def flying(plan: Plan) -> Preemption:
+    return Preemption(
+        plan=plan, id="1", pods={}, seats={}, state=PreemptionState.PLANNED, since=0.0
+    )

@@ -42,7 +42,9 @@ async def untouched(served: Served) -> None:
     """No pod is gone, marked or about to go, and no plan is there that was not asked for."""
     rig = served.rig
     assert await rig.names() >= ALL
-    assert not [flight for flight in rig.coordinator.book if flight.key.dialect == "pod"]
+    assert not [
+        preemption for preemption in rig.coordinator.reservations if preemption.key.dialect == "pod"
+    ]
     for name in ("low-0", "low-1"):
         conditions = (await served.document(name)).get("status", {}).get("conditions") or []
         assert not [each for each in conditions if each["type"] == "DisruptionTarget"]
@@ -107,7 +109,7 @@ async def test_membership_that_the_caller_tells_makes_no_plan(still: Served) -> 
     told["spec"]["schedulingGroup"] = {"podGroupName": "waiting"}
     status, _ = await still.post("filter", {"Pod": told, "NodeNames": ["n0", "n1"]})
     assert status == 409
-    assert not list(rig.coordinator.book)
+    assert not list(rig.coordinator.reservations)
     assert not rig.outcomes("waiting")
 
 
@@ -159,7 +161,7 @@ async def test_a_pod_of_no_gang_is_served_while_a_watch_is_down(rig: Rig) -> Non
     await rig.gang("low", 2, "low", on="n")
     await rig.gang("high", 2, "high")
     await rig.preempt("high-0", n0=["low-0"])
-    held = rig.coordinator.book.nodes()
+    held = rig.coordinator.reservations.nodes()
     assert held == {"n0", "n1"}
     rig.cache.stale_for = lambda: 1.0  # type: ignore[method-assign]
     unread = pod("unread", priority=HIGHEST)
@@ -185,7 +187,7 @@ async def test_requests_that_the_caller_tells_do_not_count(rig: Rig) -> None:
     await rig.gang("low", 2, "low", on="n")
     await rig.gang("high", 2, "high")
     await rig.preempt("high-0", n0=["low-0"])
-    assert rig.coordinator.book.nodes() == {"n0", "n1"}
+    assert rig.coordinator.reservations.nodes() == {"n0", "n1"}
     small = (("cpu", 500), ("pods", 1))
     for name, cpu, nodes in (("large", "3", []), ("small", "500m", ["n0", "n1"])):
         await rig.pod(name, cpu=cpu, cls="low")

@@ -20,7 +20,7 @@ POD = pod("p", group="g")
 FLIGHT = SimpleNamespace(key="the plan")
 
 
-def bind(state: dict[str, Any], flight: object, stale: str | None, *, waits: bool) -> Bind:
+def bind(state: dict[str, Any], preemption: object, stale: str | None, *, waits: bool) -> Bind:
     async def member(*args: object) -> str:
         return "by the barrier"
 
@@ -33,7 +33,7 @@ def bind(state: dict[str, Any], flight: object, stale: str | None, *, waits: boo
     context = SimpleNamespace(
         require_ready=lambda: None,
         cluster=Rooms([None]),
-        book=SimpleNamespace(of_member=lambda uid: flight),
+        reservations=SimpleNamespace(of_member=lambda uid: preemption),
         asking=SimpleNamespace(stale=lambda: stale),
         waiting_gang=lambda pod: SimpleNamespace(key=gang_key("g")) if waits else None,
     )
@@ -60,9 +60,9 @@ async def asked(verb: Bind) -> str:
     ],
 )
 async def test_who_binds_a_pod(
-    state: dict[str, Any], flight: object, stale: str | None, *, waits: bool, told: str
+    state: dict[str, Any], preemption: object, stale: str | None, *, waits: bool, told: str
 ) -> None:
-    assert await asked(bind(state, flight, stale, waits=waits)) == told
+    assert await asked(bind(state, preemption, stale, waits=waits)) == told
 
 
 class Rooms:

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.plan.planner import as_victim
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.workload_priority import WHAT
 from extender.model.errors import NotReady, UnknownPod
 from extender.model.objects import Pod
@@ -208,18 +208,18 @@ async def test_a_member_beyond_the_quorum_has_no_seat() -> None:
 @pytest.mark.parametrize(
     ("state", "going", "leaving", "words"),
     [
-        (FlightState.PLANNED, 0, 0, "its plan is being recorded"),
-        (FlightState.WAITING, 1, 2, "waits for 3 pods to go away (grace up to 30 s)"),
-        (FlightState.CHANGING, 1, 0, "which is no longer sure: another plan is searched for"),
+        (PreemptionState.PLANNED, 0, 0, "its plan is being recorded"),
+        (PreemptionState.WAITING, 1, 2, "waits for 3 pods to go away (grace up to 30 s)"),
+        (PreemptionState.CHANGING, 1, 0, "which is no longer sure: another plan is searched for"),
     ],
 )
 async def test_no_seat_is_given_before_all_the_room_is_free(
-    state: FlightState, going: int, leaving: int, words: str
+    state: PreemptionState, going: int, leaving: int, words: str
 ) -> None:
-    flight = flying("n0", state)
-    flight.victims, flight.waits = victims(going, "low"), victims(leaving, "old")
-    flight.plan = replace(flight.plan, victims=tuple(flight.victims.values()))
-    desk = Desk(flight)
+    preemption = flying("n0", state)
+    preemption.victims, preemption.waits = victims(going, "low"), victims(leaving, "old")
+    preemption.plan = replace(preemption.plan, victims=tuple(preemption.victims.values()))
+    desk = Desk(preemption)
     answer = await desk(MEMBER, "n0")
     assert answer.node_names == []
     assert answer.failed_and_unresolvable == {"n0": f"{KEY}: seat on n0; {words}"}
@@ -233,9 +233,9 @@ async def test_no_seat_is_given_before_all_the_room_is_free(
 async def test_who_may_be_on_the_way_to_a_seat_is_waited_for_until_the_first_member_sits(
     *, binding: bool, crowded: bool, given: bool
 ) -> None:
-    flight = flying()
-    flight.answered |= {"another"} if binding else set()
-    desk = Desk(flight)
+    preemption = flying()
+    preemption.answered |= {"another"} if binding else set()
+    desk = Desk(preemption)
     desk.crowded = crowded
     answer = await desk(MEMBER, "n0")
     assert answer.node_names == (["n0"] if given else [])
@@ -267,10 +267,10 @@ async def test_a_start_is_not_begun_on_an_old_picture(
 ) -> None:
     """A member was gone, and the other, whose first binding had failed, was given its seat again
     amid a watch that was down (seed 218685)."""
-    flight = flying()
+    preemption = flying()
     for name, value in begun.items():
-        setattr(flight, name, value)
-    desk = Desk(flight)
+        setattr(preemption, name, value)
+    desk = Desk(preemption)
     assert (await desk(MEMBER, "n0")).node_names == ["n0"]
     desk.behind = "a watch is down"
     desk.said.clear()
@@ -313,9 +313,9 @@ async def test_a_seat_that_was_swapped_for_one_in_the_list_is_given(
     desk.swap = swap
     refuse = desk._not_offered
 
-    def and_changing(flight: Any, pod: Pod, others: frozenset[str]) -> None:
-        refuse(flight, pod, others)
-        flight.state = FlightState.CHANGING
+    def and_changing(preemption: Any, pod: Pod, others: frozenset[str]) -> None:
+        refuse(preemption, pod, others)
+        preemption.state = PreemptionState.CHANGING
 
     desk.filter._context.asking.seat_not_offered = and_changing  # type: ignore[method-assign]
     assert (await desk(MEMBER, "n1", "n2")).node_names == []

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.core.book import Flight
+from extender.gang.core.reservations import Preemption
 from extender.gang.tell.decisions import Verb
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.objects import Pod
@@ -37,7 +37,7 @@ async def test_a_member_that_is_to_preempt_had_its_seat_refused_or_not_tried(
 ) -> None:
     """Among more than a hundred nodes only a nominated seat has surely been tried."""
     desk = Desk(nodes=nodes)
-    desk.flights[SINGLE.uid] = cast(Flight, SimpleNamespace(seats={SINGLE.uid: "n0"}))
+    desk.preemptions[SINGLE.uid] = cast(Preemption, SimpleNamespace(seats={SINGLE.uid: "n0"}))
     victim = alone("v", "n1")
     desk.pods[victim.uid] = victim
     assert await desk.asked(replace(SINGLE, nominated=nominated), n1=victim) == []
@@ -271,20 +271,20 @@ class TestBreakingAGang:
 @pytest.mark.parametrize(
     ("state", "victims", "waits", "told"),
     [
-        (FlightState.EVICTING, 2, 1, "waits for 3 pods to go away (grace up to 45 s)"),
-        (FlightState.WAITING, 1, 0, "waits for 1 pod to go away (grace up to 45 s)"),
-        (FlightState.PLANNED, 0, 0, "its plan is being recorded"),
-        (FlightState.CHANGING, 2, 1, "which is no longer sure: another plan is searched for"),
-        (FlightState.CHANGING, 0, 0, "which is no longer sure: another plan is searched for"),
+        (PreemptionState.EVICTING, 2, 1, "waits for 3 pods to go away (grace up to 45 s)"),
+        (PreemptionState.WAITING, 1, 0, "waits for 1 pod to go away (grace up to 45 s)"),
+        (PreemptionState.PLANNED, 0, 0, "its plan is being recorded"),
+        (PreemptionState.CHANGING, 2, 1, "which is no longer sure: another plan is searched for"),
+        (PreemptionState.CHANGING, 0, 0, "which is no longer sure: another plan is searched for"),
     ],
 )
 def test_what_a_plan_waits_for_is_told(
-    state: FlightState, victims: int, waits: int, told: str
+    state: PreemptionState, victims: int, waits: int, told: str
 ) -> None:
     plan = SimpleNamespace(longest_grace=45)
     going, leaving = dict.fromkeys(range(victims)), dict.fromkeys(range(waits))
-    flight = SimpleNamespace(state=state, victims=going, waits=leaving, plan=plan)
-    assert _waits_for(cast(Flight, flight)) == told
+    preemption = SimpleNamespace(state=state, victims=going, waits=leaving, plan=plan)
+    assert _waits_for(cast(Preemption, preemption)) == told
 
 
 class TestWaitingGang:

@@ -36,7 +36,7 @@ async def test_a_pod_of_no_gang_is_led_away_from_held_seats(rig: Rig) -> None:
     await rig.pod("plain", cpu="500m")
     await rig.gang("high", 3, "high")
     await rig.preempt("high-0", n0=["low-0"])
-    held = rig.coordinator.book.nodes()
+    held = rig.coordinator.reservations.nodes()
     assert len(held) == 3
     found = await scores(rig, "plain", "n0", "n1", "n2", "n3")
     assert {name for name, score in found.items() if score == 0} == held

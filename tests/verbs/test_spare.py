@@ -21,7 +21,7 @@ def hold(cpu: int) -> Hold:
     return Hold(GANG, 1000, "seat", "n0", (("cpu", cpu * 1000),) if cpu else ())
 
 
-class Book:
+class Reservations:
     """Seats that are held, and booked, on one node."""
 
     version = 0
@@ -63,43 +63,43 @@ class Rooms:
 
 
 class Place:
-    def __init__(self, book: Book) -> None:
+    def __init__(self, reservations: Reservations) -> None:
         self.now = 100.0
         self.rooms = Rooms()
-        self.spare = Spare(book, self.rooms, lambda: self.now)  # type: ignore[arg-type]
+        self.spare = Spare(reservations, self.rooms, lambda: self.now)  # type: ignore[arg-type]
 
 
 def test_a_pod_fits_up_to_what_is_held_and_not_beyond() -> None:
-    spare = Place(Book([hold(3)])).spare
+    spare = Place(Reservations([hold(3)])).spare
     assert spare.why_not(pod("a", cpu=1), "n0") is None
     told = spare.why_not(pod("b", cpu=2), "n0")
     assert told == f"its room is held for {GANG} (short of cpu)"
 
 
 def test_nothing_is_looked_at_where_no_seat_is_held() -> None:
-    assert Place(Book()).spare.why_not(pod("a", cpu=99), "n0") is None
+    assert Place(Reservations()).spare.why_not(pod("a", cpu=99), "n0") is None
 
 
 def test_a_booked_start_keeps_room_and_one_without_requests_keeps_none() -> None:
-    assert Place(Book(booked=[hold(0)])).spare.why_not(pod("a", cpu=99), "n0") is None
-    spare = Place(Book(booked=[hold(3)])).spare
+    assert Place(Reservations(booked=[hold(0)])).spare.why_not(pod("a", cpu=99), "n0") is None
+    spare = Place(Reservations(booked=[hold(3)])).spare
     assert spare.why_not(pod("a", cpu=1), "n0") is None
     assert "is booked for" in (spare.why_not(pod("b", cpu=2), "n0") or "it fits")
 
 
 def test_room_of_those_who_would_leave_counts_once() -> None:
     victim = pod("v", cpu=2, on="n0")
-    book = Book([hold(3)])
-    spare = Place(book).spare
+    reservations = Reservations([hold(3)])
+    spare = Place(reservations).spare
     assert spare.why_not(pod("a", cpu=3), "n0", leaving=[victim]) is None
     assert spare.why_not(pod("a", cpu=4), "n0", leaving=[victim]) is not None
-    book.leaving, book.version = [(victim.uid, victim.requests)], 1
+    reservations.leaving, reservations.version = [(victim.uid, victim.requests)], 1
     assert spare.why_not(pod("a", cpu=3), "n0") is None
     assert spare.why_not(pod("a", cpu=4), "n0", leaving=[victim]) is not None
 
 
 def test_a_pod_that_was_offered_the_node_may_be_on_its_way_there() -> None:
-    place = Place(Book([hold(2)]))
+    place = Place(Reservations([hold(2)]))
     first = pod("first", cpu=1)
     place.spare.offered(first, "n0")
     assert place.spare.why_not(pod("b", cpu=1), "n0") is None
@@ -109,7 +109,7 @@ def test_a_pod_that_was_offered_the_node_may_be_on_its_way_there() -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_an_offer_counts_until_it_is_seen_or_over(*, known: bool) -> None:
-    place = Place(Book([hold(2)]))
+    place = Place(Reservations([hold(2)]))
     place.spare.offered(pod("first", cpu=1), "n0")
     if known:
         place.rooms.show(pod("first", cpu=1))
@@ -123,7 +123,7 @@ def test_an_offer_counts_until_it_is_seen_or_over(*, known: bool) -> None:
 
 
 def test_a_node_that_is_not_known_yet_has_no_room_beside_seats() -> None:
-    told = Place(Book([hold(1)])).spare.why_not(pod("a", cpu=1), "n9")
+    told = Place(Reservations([hold(1)])).spare.why_not(pod("a", cpu=1), "n9")
     assert told == "the node is not known here yet, and seats are held on it"
 
 
@@ -134,16 +134,16 @@ def test_room_that_a_booked_start_waits_for_is_not_had_by_evicting_who_leaves_it
     """It may keep nothing yet: the room is with the pod that it waits for."""
     victim = pod("v", cpu=2, on="n0")
     wants = pod("a", cpu=5 - requests)
-    spare = Place(Book(booked=[hold(requests)], awaited=[victim.uid])).spare
+    spare = Place(Reservations(booked=[hold(requests)], awaited=[victim.uid])).spare
     assert spare.why_not(wants, "n0", leaving=[victim]) is not None
-    free = Place(Book(booked=[hold(requests)])).spare
+    free = Place(Reservations(booked=[hold(requests)])).spare
     assert free.why_not(wants, "n0", leaving=[victim]) is None
 
 
 def test_gangs_of_other_namespaces_are_counted_and_not_named() -> None:
     other = GangKey(GANG.dialect, "other", "secret")
-    book = Book([hold(3), Hold(other, 1000, "s2", "n0", (("cpu", 1000),))])
-    told = Place(book).spare.why_not(pod("a", cpu=1), "n0") or ""
+    reservations = Reservations([hold(3), Hold(other, 1000, "s2", "n0", (("cpu", 1000),))])
+    told = Place(reservations).spare.why_not(pod("a", cpu=1), "n0") or ""
     assert str(GANG) in told
     assert "1 of other namespaces" in told
     assert "secret" not in told

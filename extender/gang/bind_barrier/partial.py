@@ -15,7 +15,7 @@ import structlog
 
 from extender.gang.controller.binder import BindingOutcome, Ended
 from extender.gang.controller.evictor import Evictor, passing
-from extender.gang.core.book import Flight
+from extender.gang.core.reservations import Preemption
 from extender.gang.leader_election.leadership import Leadership
 from extender.gang.runtime.background import Background, each
 from extender.gang.runtime.clocks import Clocks
@@ -48,7 +48,7 @@ class PartlyBound:
         background: Background,
         gang_of: Callable[[GangKey], Gang],
         decide: Callable[[Decision], None],
-        give_up: Callable[[Flight, str], None],
+        give_up: Callable[[Preemption, str], None],
         on_the_way: Callable[[str], bool] = lambda uid: False,
     ) -> None:
         self._roll_back = roll_back
@@ -69,95 +69,104 @@ class PartlyBound:
         """Plan in flight -> members bound by us, seen or not."""
         self.counted: Counter[str] = Counter()
 
-    def posted(self, flight: Flight, endings: list[Ended]) -> None:
+    def posted(self, preemption: Preemption, endings: list[Ended]) -> None:
         """Take note of how bindings of one plan ended that were posted together."""
-        bound = self._bound.setdefault(flight.id, set())
+        bound = self._bound.setdefault(preemption.id, set())
         bound.update(ended.binding.uid for ended in endings if ended.ending is BindingOutcome.BOUND)
         refused = [ended for ended in endings if ended.ending is BindingOutcome.REFUSED]
-        if flight.over:
-            self.ended(flight, "the plan ended while its members were being bound")
-        elif refused and self._sitting(flight):
+        if preemption.over:
+            self.ended(preemption, "the plan ended while its members were being bound")
+        elif refused and self._sitting(preemption):
             told = "; ".join(f"{ended.binding}: {ended.why}" for ended in refused[:3])
             why = f"the API server refuses to bind {told}"
-            self._tell(flight, why)
+            self._tell(preemption, why)
             if self._roll_back:
-                self._give_up(flight, why)
+                self._give_up(preemption, why)
 
-    def ended(self, flight: Flight, why: str) -> None:
+    def ended(self, preemption: Preemption, why: str) -> None:
         """A plan has ended without all its members bound: tell, and undo, if it runs in part."""
-        sitting = self._sitting(flight)
-        self._bound.pop(flight.id, None)
-        if sitting and flight.seats and not flight.yields and self._short(flight, sitting):
-            self._tell(flight, why)
+        sitting = self._sitting(preemption)
+        self._bound.pop(preemption.id, None)
+        if (
+            sitting
+            and preemption.seats
+            and not preemption.yields
+            and self._short(preemption, sitting)
+        ):
+            self._tell(preemption, why)
             if self._roll_back:
-                self._undone[flight.key] += 1
-                self._spawn(self._undo(flight, sitting, why))
-        self._told.discard(flight.id)
+                self._undone[preemption.key] += 1
+                self._spawn(self._undo(preemption, sitting, why))
+        self._told.discard(preemption.id)
 
     def undoing(self, key: GangKey) -> bool:
         """Whether members of a gang are about to be deleted: none of them counts as its own."""
         return self._undone[key] > 0
 
-    def done(self, flight: Flight) -> None:
+    def done(self, preemption: Preemption) -> None:
         """All members of the plan are bound."""
-        self._bound.pop(flight.id, None)
-        self._told.discard(flight.id)
+        self._bound.pop(preemption.id, None)
+        self._told.discard(preemption.id)
 
-    def _sitting(self, flight: Flight) -> set[str]:
+    def _sitting(self, preemption: Preemption) -> set[str]:
         """Return the members that were bound since the plan was made."""
-        taken = {seat.uid for seat in flight.plan.seats} - flight.seats.keys()
-        return taken | self._bound.get(flight.id, set())
+        taken = {seat.uid for seat in preemption.plan.seats} - preemption.seats.keys()
+        return taken | self._bound.get(preemption.id, set())
 
-    def _short(self, flight: Flight, sitting: set[str]) -> bool:
-        gang = self._gang_of(flight.key)
+    def _short(self, preemption: Preemption, sitting: set[str]) -> bool:
+        gang = self._gang_of(preemption.key)
         there = {pod.uid for pod in gang.members if not pod.deleting}
         bound = {pod.uid for pod in gang.seated} | (sitting & there)
         return bool(sitting & there) and not gang.runs_with(bound)
 
-    def _tell(self, flight: Flight, why: str) -> None:
-        if flight.id in self._told:
+    def _tell(self, preemption: Preemption, why: str) -> None:
+        if preemption.id in self._told:
             return
-        self._told.add(flight.id)
+        self._told.add(preemption.id)
         self.counted["told"] += 1
-        sitting = self._sitting(flight)
+        sitting = self._sitting(preemption)
         # Of members that were bound in a life before the plan has no record.
-        known = {pod.uid: pod for pod in self._gang_of(flight.key).members} | flight.pods
+        known = {pod.uid: pod for pod in self._gang_of(preemption.key).members} | preemption.pods
         pods = sorted((known[uid] for uid in sitting if uid in known), key=lambda pod: pod.key)
         names = ", ".join(pod.name for pod in pods)
-        note = f"{flight.key} runs in part: {why}; bound so far: {names or len(sitting)}"
-        log.error("a gang is bound in part", gang=str(flight.key), why=why, bound=names)
+        note = f"{preemption.key} runs in part: {why}; bound so far: {names or len(sitting)}"
+        log.error("a gang is bound in part", gang=str(preemption.key), why=why, bound=names)
         self._notices.warn(pods, IN_PART, note)
         self._decide(
             Decision(
                 time=self._clocks.wall(),
-                gang=str(flight.key),
+                gang=str(preemption.key),
                 verb=Verb.BIND,
                 outcome=Outcome.IN_PART,
                 message=note,
-                seats=tuple(seat for seat in flight.plan.seats if seat.uid in sitting),
+                seats=tuple(seat for seat in preemption.plan.seats if seat.uid in sitting),
             )
         )
 
-    async def _undo(self, flight: Flight, uids: set[str], why: str) -> None:
+    async def _undo(self, preemption: Preemption, uids: set[str], why: str) -> None:
         try:
-            for uid in sorted(flight.seats):
+            for uid in sorted(preemption.seats):
                 await self._settled(uid)
-            if self._short(flight, uids):
-                await self._remove(flight, uids, why)
+            if self._short(preemption, uids):
+                await self._remove(preemption, uids, why)
         finally:
-            self._undone -= Counter([flight.key])  # no entry is left of a gang that is done with
+            self._undone -= Counter(
+                [preemption.key]
+            )  # no entry is left of a gang that is done with
 
     async def _settled(self, uid: str) -> None:
         """Wait until a member was seen bound, or is not going to be."""
         while self._on_the_way(uid):  # noqa: ASYNC110 - time alone may settle it
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def _remove(self, flight: Flight, uids: set[str], why: str) -> None:
+    async def _remove(self, preemption: Preemption, uids: set[str], why: str) -> None:
         """Delete the members that were bound, and nobody else, each by its UID."""
-        mark = f"{flight.key} was bound in part and is rolled back (seats.rollback): {why}"
-        nodes = {seat.uid: seat.node for seat in flight.plan.seats}
+        mark = f"{preemption.key} was bound in part and is rolled back (seats.rollback): {why}"
+        nodes = {seat.uid: seat.node for seat in preemption.plan.seats}
         members = [
-            _victim(flight.pods[uid], nodes[uid], mark) for uid in uids if uid in flight.pods
+            _victim(preemption.pods[uid], nodes[uid], mark)
+            for uid in uids
+            if uid in preemption.pods
         ]
 
         async def one(member: Victim) -> None:

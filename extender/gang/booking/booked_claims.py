@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from extender.gang.booking.booked_room import BookingClaim
-from extender.gang.core.book import Book
+from extender.gang.core.reservations import Reservations
 from extender.gang.plan import booking as pure
 from extender.gang.plan.booking import BookedAmounts, Booking
 from extender.gang.plan.ends import End
@@ -28,12 +28,12 @@ class BookedClaims:
 
     def __init__(
         self,
-        book: Book,
+        reservations: Reservations,
         snapshot: Callable[[], Snapshot],
         end: Callable[[Pod], End | None],
         monotonic: Callable[[], float],
     ) -> None:
-        self._book = book
+        self._reservations = reservations
         self._snapshot = snapshot
         self._end = end
         self._now = monotonic
@@ -118,7 +118,7 @@ class BookedClaims:
         found: dict[str, BookedAmounts] = {}
         for name in booking.nodes():
             amounts: BookedAmounts = {}
-            for hold in self._book.holds_on(name):
+            for hold in self._reservations.holds_on(name):
                 if hold.gang != booking.gang:
                     pure.add(amounts, hold.requests, 1)
             for other in self._on.get(name, {}).values():
@@ -144,7 +144,7 @@ class BookedClaims:
             self._seen[name] = there
             claims[name] = tuple(self._claims(name, booked.values(), there))
         if claims:
-            self._book.book_room(claims)
+            self._reservations.book_room(claims)
         now = self._now()
         for key, waits in self._waits.items():
             if waits:
@@ -156,8 +156,8 @@ class BookedClaims:
         self, name: str, booked: Iterable[Booking], there: tuple[Pod, ...]
     ) -> Iterator[BookingClaim]:
         # A gang with a plan has its seats from that.
-        waiting = [each for each in booked if self._book.get(each.gang) is None]
-        promised = {uid for uid, _ in self._book.leaving_on(name)}
+        waiting = [each for each in booked if self._reservations.get(each.gang) is None]
+        promised = {uid for uid, _ in self._reservations.leaving_on(name)}
         for booking, amounts, counted in pure.claims(waiting, name, there, self._end, promised):
             if counted:
                 self._waits[booking.gang].add(name)

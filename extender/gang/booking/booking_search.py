@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 
 from extender.gang.booking.booked_claims import BookedClaims, MakesWay
-from extender.gang.core.book import Book
+from extender.gang.core.reservations import Reservations
 from extender.gang.plan import booking as pure
 from extender.gang.plan.booking import Booking
 from extender.gang.plan.ends import End
@@ -24,7 +24,7 @@ class BookingSearch:
 
     def __init__(
         self,
-        book: Book,
+        reservations: Reservations,
         booked: BookedClaims,
         makes_way: MakesWay,
         snapshot: Callable[[], Snapshot],
@@ -33,7 +33,7 @@ class BookingSearch:
         beat: Callable[[], None],
     ) -> None:
         """``beat`` is called before each question."""
-        self._book = book
+        self._reservations = reservations
         self._booked = booked
         self._makes_way = makes_way
         self._snapshot = snapshot
@@ -50,7 +50,7 @@ class BookingSearch:
         snapshot = self._snapshot()
         ends = pure.ends_in(snapshot, pure.not_its_own(gang, self._end))
         domain = pure.domain_of(gang, snapshot)
-        holds = (*self._book.holds(), *self._others(gang))
+        holds = (*self._reservations.holds(), *self._others(gang))
         known = pure.moments(ends, snapshot, domain)
         found = partial(self._found, gang, snapshot, ends, holds)
         best: tuple[float, Plan] | None = None

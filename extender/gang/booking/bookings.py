@@ -23,7 +23,7 @@ from extender.gang.booking.booking_search import BookingSearch, Search
 from extender.gang.booking.booking_tenure import Tenures, still_there
 from extender.gang.booking.booking_told import described, lost, not_booked, story
 from extender.gang.controller.planner_thread import Overran
-from extender.gang.core.book import Book
+from extender.gang.core.reservations import Reservations
 from extender.gang.plan import booking as pure
 from extender.gang.plan.booking import Booking
 from extender.gang.plan.ends import End, RunTimes, end_of
@@ -70,7 +70,7 @@ class Bookings:
     def __init__(
         self,
         settings: FairnessSettings,
-        book: Book,
+        reservations: Reservations,
         clocks: Clocks,
         snapshot: Callable[[], Snapshot],
         resolve: Callable[[GangKey], Gang],
@@ -87,7 +87,7 @@ class Bookings:
         ``beat`` before each question to the planner; ``acts_for`` says whether gangs of a
         namespace are planned for."""
         self._settings = settings
-        self._book = book
+        self._reservations = reservations
         self._clocks = clocks
         self._snapshot = snapshot
         self._resolve = resolve
@@ -96,11 +96,11 @@ class Bookings:
         self._tell = tell
         self._failed = failed
         self._acts_for = acts_for
-        self._booked = BookedClaims(book, snapshot, self._end, clocks.monotonic)
+        self._booked = BookedClaims(reservations, snapshot, self._end, clocks.monotonic)
         self._line = BookingLine(clocks, settings.patience_seconds, settings.horizon_seconds)
         self._places = Places(settings, self._booked, self._line, snapshot)
         self._earliest = BookingSearch(
-            book, self._booked, self._places.makes_way, snapshot, self._end, search, beat
+            reservations, self._booked, self._places.makes_way, snapshot, self._end, search, beat
         ).earliest
         self._tenures = Tenures(settings, self._line, clocks, self._end)
         self._pace = BookingPace(clocks.monotonic)
@@ -111,7 +111,7 @@ class Bookings:
         self._cursor: LinePlace | None = None
         """Who of those without a booking was tried last: who comes after has the next turn."""
         self.run_times = RunTimes()
-        book.booked = BookedRoom(clocks.wall)
+        reservations.booked = BookedRoom(clocks.wall)
 
     def __len__(self) -> int:
         return len(self._booked)
@@ -129,7 +129,7 @@ class Bookings:
 
     def describe(self) -> list[dict[str, Any]]:
         """Return, for a person, who has a booked start, and who waits for one and why."""
-        snapshot, room = self._snapshot(), self._book.booked
+        snapshot, room = self._snapshot(), self._reservations.booked
         reasons = {**self._pace.reasons(), **self._no_turn}
         left = {key: why for key, why in reasons.items() if self.get(key) is None}
         return [
@@ -249,7 +249,7 @@ class Bookings:
         for key in keys:
             refusal = self._refused(key)
             paused = self._pace.paused(key)
-            if self._book.get(key) is not None or paused or refusal is None:
+            if self._reservations.get(key) is not None or paused or refusal is None:
                 others.append(key)
             elif refusal.code == FITS_NOT:
                 with self._apart(key):
@@ -262,7 +262,7 @@ class Bookings:
 
     def _given_up(self, booking: Booking, waiting: dict[GangKey, Gang]) -> str:
         """Return why the gang does not want its booking any more, "" while it does."""
-        if self._book.get(booking.gang) is not None:
+        if self._reservations.get(booking.gang) is not None:
             return ""
         gang = waiting.get(booking.gang) or self._resolve(booking.gang)
         if not gang.missing and not gang.problems:
@@ -276,7 +276,7 @@ class Bookings:
     def _over(self, booking: Booking) -> str:
         """Return why the gang needs no booking any more, "" while it does."""
         key = booking.gang
-        if self._book.get(key) is not None:
+        if self._reservations.get(key) is not None:
             return "it has a plan"
         if not self._resolve(key).missing:
             return "it has started"
@@ -318,7 +318,7 @@ class Bookings:
                 self.run_times.late(pod)
             if late:
                 return "pods that it waits for have not ended when they should have"
-        seen = (snapshot.nodes, snapshot.bound, self._book.version, self._booked.version)
+        seen = (snapshot.nodes, snapshot.bound, self._reservations.version, self._booked.version)
         known = self._sound.get(booking.gang, (None, None, 0, 0))
         if known[0] is seen[0] and known[1] is seen[1] and known[2:] == seen[2:]:
             return ""
@@ -345,7 +345,7 @@ class Bookings:
             if before is not None:
                 self._drop(gang.key, answer)
             return
-        if self._book.get(gang.key) is not None:
+        if self._reservations.get(gang.key) is not None:
             return  # it has a plan by now
         self._pace.made(gang.key)
         for key in displaced:  # only now: it is sure that their room is of use to it

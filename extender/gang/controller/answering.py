@@ -7,10 +7,10 @@ import contextlib
 from collections.abc import Callable
 
 from extender.gang.controller.readiness import Readiness
-from extender.gang.controller.turns import PlanningTurns
+from extender.gang.controller.scheduling_cycle import SchedulingCycle
 from extender.gang.controller.verb_patience import VerbPatience
 from extender.gang.controller.waiting import Waiting
-from extender.gang.core.book import Book, Flight
+from extender.gang.core.reservations import Preemption, Reservations
 from extender.gang.fairness.admission import Admission
 from extender.gang.fairness.fair_lock import Late
 from extender.gang.plan.candidates import Candidates
@@ -40,10 +40,10 @@ class Answering:
     def __init__(
         self,
         readiness: Readiness,
-        book: Book,
+        reservations: Reservations,
         waiting: Waiting,
         admission: Admission,
-        turns: PlanningTurns,
+        turns: SchedulingCycle,
         snapshot: Callable[[], Snapshot],
         present_gang: Callable[[GangKey], Gang],
         note: Callable[[Refusal, Verb, float], Refusal],
@@ -51,7 +51,7 @@ class Answering:
     ) -> None:
         self._patience = patience
         self._readiness = readiness
-        self._book = book
+        self._reservations = reservations
         self._waiting = waiting
         self._admission = admission
         self._turns = turns
@@ -67,7 +67,7 @@ class Answering:
         single: Gang | None = None,
         candidates: Candidates | None = None,
         asked: float | None = None,
-    ) -> Flight | Refusal:
+    ) -> Preemption | Refusal:
         """Return the gang's plan in flight, making one if that can be; else why not.
 
         ``offered`` tells, per member uid, which nodes kube-scheduler accepts for
@@ -86,14 +86,14 @@ class Answering:
         if stale is not None:
             return self._note(Refusal(gang=key, code=Code.STALE, message=stale), verb, 0.0)
 
-        async def planned() -> Flight | Refusal:
+        async def planned() -> Preemption | Refusal:
             seconds = TURN_SECONDS if verb is not Verb.LOOP and single is None else None
             async with self._turns.lock.turn(
                 lambda: self._admission.turn_of(single or self._present_gang(key)), seconds
             ):
-                flight = self._book.get(key)
-                if flight is not None:
-                    return flight
+                preemption = self._reservations.get(key)
+                if preemption is not None:
+                    return preemption
                 return await self._turns.plan(
                     key, verb, offered, single, {}, asked=asked, candidates=candidates
                 )
@@ -101,22 +101,22 @@ class Answering:
         if verb is Verb.LOOP:
             return await planned()
         try:
-            answer: Flight | Refusal = await self._patience.outcome(key, planned, asked)
+            answer: Preemption | Refusal = await self._patience.outcome(key, planned, asked)
         except Late:
             # Not kept: the planning loop looks for gangs without an answer.
             return Refusal(gang=key, code=Code.TURN, message=IN_TURN)
-        if isinstance(answer, Flight) and not answer.victims and not answer.waits:
+        if isinstance(answer, Preemption) and not answer.victims and not answer.waits:
             # Its seats are free: a moment more, and the asker can be given one.
             seconds = min(RECORDED_SECONDS, self._patience.left(asked))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(answer.acting.wait(), seconds)
         return answer
 
-    def known(self, key: GangKey) -> Flight | Refusal | None:
+    def known(self, key: GangKey) -> Preemption | Refusal | None:
         """Return the gang's plan in flight or a refusal that still stands; no search."""
-        flight = self._book.get(key)
-        if flight is not None or self._readiness.stale() is not None:
-            return flight
+        preemption = self._reservations.get(key)
+        if preemption is not None or self._readiness.stale() is not None:
+            return preemption
         if self._admission.chooses and not self._admission.acts_for(
             key.namespace, self._snapshot()
         ):

@@ -14,9 +14,9 @@ from extender.gang.controller.rounds import run_rounds
 from extender.gang.controller.sweeper import Sweeper
 from extender.gang.controller.term import Term, reading_of, telling_of
 from extender.gang.controller.term_parts import PLANNING, acting_of, planning_of, seating_of
-from extender.gang.core.book import Flight
-from extender.gang.core.changes import Changes
 from extender.gang.core.recovery import Recovery
+from extender.gang.core.replanning import Replanning
+from extender.gang.core.reservations import Preemption
 from extender.gang.plan.question import Masks
 from extender.model.objects import GangKey, Node, Pod
 
@@ -38,14 +38,16 @@ class Coordinator:
             term,
             reading,
             telling,
-            ended=self._flight_ended,
+            ended=self._preemption_ended,
             replan=self._replan,
             waiting_turns=lambda: self._planning.rounds.waiting_turns(),
         )
         self._planning = planning = planning_of(term, reading, telling, acting)
-        self._seating = seating = seating_of(term, reading, telling, acting.flights, self._replan)
-        self._changes = Changes(
-            acting.flights,
+        self._seating = seating = seating_of(
+            term, reading, telling, acting.preemptions, self._replan
+        )
+        self._changes = Replanning(
+            acting.preemptions,
             planning.turns,
             telling.background,
             term.settings.seats.max_replans,
@@ -63,16 +65,16 @@ class Coordinator:
         # What verbs, metrics and whoever shows the state ask for.
         self.resolver, self.leadership, self.records = term.resolver, term.leadership, term.records
         self.monotonic = term.clocks.monotonic
-        self.book, self.readiness = reading.book, reading.readiness
+        self.reservations, self.readiness = reading.reservations, reading.readiness
         self.evidence, self.offers = reading.evidence, reading.offers
         # Whom we kept off such a node kube-scheduler has left out of its candidates for that.
-        self.book.vacated = lambda node: self.evidence.freed((node,))
+        self.reservations.vacated = lambda node: self.evidence.freed((node,))
         self.stale, self.require_ready = self.readiness.stale, self.readiness.require
         self.notices, self.telling = telling.notices, telling.decisions
         self.decisions = self.telling.decisions
-        self.admission, self.flights = acting.admission, acting.flights
+        self.admission, self.preemptions = acting.admission, acting.preemptions
         self.eviction_history = acting.eviction_history
-        self.crowded, self.takes_unit = self.flights.crowded, self.flights.units.takes
+        self.crowded, self.takes_unit = self.preemptions.crowded, self.preemptions.units.takes
         answering = planning.answering
         self.known, self.ensure, self.ask = answering.known, answering.ensure, answering.ask
         self.bookings = planning.bookings
@@ -96,20 +98,22 @@ class Coordinator:
 
     # -- deciding -----------------------------------------------------------------------
 
-    def _flight_ended(self, flight: Flight, *, done: bool, penal: bool, why: str) -> None:
-        self.admission.ended(flight, done=done, why=why, seen=self.stale() is None)
-        self.bindings.ended(flight, done=done, why=why)
+    def _preemption_ended(
+        self, preemption: Preemption, *, done: bool, penal: bool, why: str
+    ) -> None:
+        self.admission.ended(preemption, done=done, why=why, seen=self.stale() is None)
+        self.bindings.ended(preemption, done=done, why=why)
         # kube-scheduler keeps room for those whom we nominated until it hears of their clearing.
-        self.evidence.freed(set(flight.seats.values()))
+        self.evidence.freed(set(preemption.seats.values()))
         if done:
-            self._reading.waiting.succeeded(flight.key)
+            self._reading.waiting.succeeded(preemption.key)
         elif penal:
-            self._reading.waiting.failed(flight.key)
+            self._reading.waiting.failed(preemption.key)
 
     # -- changing a plan ----------------------------------------------------------------
 
-    def _replan(self, flight: Flight, why: str, masks: Masks | None = None) -> None:
-        self._changes.begin(flight, why, masks)
+    def _replan(self, preemption: Preemption, why: str, masks: Masks | None = None) -> None:
+        self._changes.begin(preemption, why, masks)
 
     # -- what the cache reports ---------------------------------------------------------
 
@@ -125,7 +129,7 @@ class Coordinator:
             self.evidence.freed(self.offers.offered(old.uid))
         self._reading.pending_gangs.observe(old, new)
         self.eviction_history.observe(old, new)
-        self.flights.observe(old, new)
+        self.preemptions.observe(old, new)
         self.bookings.observe(old, new)
         self._seating.refused_seats.observe(old, new)
 
@@ -136,7 +140,7 @@ class Coordinator:
     # -- time ---------------------------------------------------------------------------
 
     async def run(self, stop: asyncio.Event, period: float = 0.25) -> None:
-        """Look after flights and waiting gangs until ``stop`` is set."""
+        """Look after preemptions and waiting gangs until ``stop`` is set."""
         rounds = {TICK: self.tick, PLANNING: self._planning.rounds.round, SWEEP: self._sweep}
         await run_rounds(rounds, stop, period, self._term.heartbeats)
 
@@ -145,12 +149,12 @@ class Coordinator:
         if self.readiness.begun:
             self.offers.look()
             self.bindings.tick()
-            self.flights.tick()
+            self.preemptions.tick()
             self.bookings.tick()
 
     async def _sweep(self) -> None:
         """Do what nothing waits for."""
-        if self.readiness.begun and not self.flights.evictions.waiting:
+        if self.readiness.begun and not self.preemptions.evictions.waiting:
             self.telling.round()
         await self._sweeper.round()
 
@@ -171,7 +175,7 @@ class Coordinator:
         bound = self._reading.snapshot().bound
         await self.eviction_history.recover(pod for pods in bound.values() for pod in pods)
         recovery = Recovery(
-            self.flights,
+            self.preemptions,
             self._acting.keeper,
             self._reading.snapshot,
             self._reading.gangs,
@@ -202,7 +206,7 @@ class Coordinator:
         for pod in snapshot.pending.values():
             waits = not pod.gated and not pod.deleting
             waits = waits and pod.shape.scheduler in schedulers
-            if not waits or self.book.of_member(pod.uid):
+            if not waits or self.reservations.of_member(pod.uid):
                 continue
             if not self.admission.acts_for(pod.namespace, snapshot):
                 continue
@@ -213,7 +217,7 @@ class Coordinator:
                 held_back.park(pod, node, soon=pod.tried)
             elif records and pod.tried:
                 held_back.note(pod)
-        if records > len(self.book):
+        if records > len(self.reservations):
             held_back.wake_all()
 
     async def close(self) -> None:

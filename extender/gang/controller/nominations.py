@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from extender.gang.controller.notifier import Notifier
-from extender.gang.core.book import Book, Flight
+from extender.gang.core.reservations import Preemption, Reservations
 from extender.gang.runtime.background import Background, each
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
@@ -30,14 +30,14 @@ class Nominations:
     def __init__(
         self,
         notifier: Notifier,
-        book: Book,
+        reservations: Reservations,
         snapshot: Callable[[], Snapshot],
         background: Background,
         gate: asyncio.Semaphore,
         at_a_time: int,
     ) -> None:
         self._notifier = notifier
-        self._book = book
+        self._reservations = reservations
         self._snapshot = snapshot
         self._spawn = background.spawn
         self._gate = gate
@@ -48,24 +48,24 @@ class Nominations:
         still, "" = whichever."""
         self._busy = 0
 
-    async def write(self, flight: Flight) -> None:
+    async def write(self, preemption: Preemption) -> None:
         """Write each member's seat."""
 
         async def one(uid: str) -> None:
-            await self.write_one(flight, uid)
+            await self.write_one(preemption, uid)
 
-        await each(list(flight.seats), self._at_a_time, one)
+        await each(list(preemption.seats), self._at_a_time, one)
 
-    async def write_one(self, flight: Flight, uid: str) -> None:
+    async def write_one(self, preemption: Preemption, uid: str) -> None:
         """Write one member's seat, if it has one still."""
-        node = flight.seats.get(uid)
-        if node is None or flight.over:
+        node = preemption.seats.get(uid)
+        if node is None or preemption.over:
             return
         async with self._gate:
-            await self._notifier.nominate(flight.pods[uid], node)
-        holder = self._book.of_member(uid)
+            await self._notifier.nominate(preemption.pods[uid], node)
+        holder = self._reservations.of_member(uid)
         if holder is None or holder.seats.get(uid) != node:
-            self.clear([flight.pods[uid]])  # the plan was over before the write was done
+            self.clear([preemption.pods[uid]])  # the plan was over before the write was done
 
     def clear(self, pods: Iterable[Pod], node: str = "") -> None:
         """Clear the nominations of members that have no seat, until it is done.
@@ -108,7 +108,7 @@ class Nominations:
         """Clear one, or find that nothing is left to clear; False when it has to be tried again."""
         async with self._gate:
             waits = self._snapshot().pending.get(pod.uid)
-            if self._book.of_member(pod.uid) is not None or waits is None:
+            if self._reservations.of_member(pod.uid) is not None or waits is None:
                 return True
             if node and waits.nominated != node:
                 return True
@@ -124,7 +124,7 @@ class Nominations:
             pod
             for pod in self._snapshot().pending.values()
             if pod.nominated
-            and self._book.of_member(pod.uid) is None
+            and self._reservations.of_member(pod.uid) is None
             and (key := keys(pod)) is not None
             and starts_whole(key)
         )

@@ -16,10 +16,10 @@ from extender.gang.controller.apart import Apart
 from extender.gang.controller.pending_gangs import PendingGangs, can_be_planned
 from extender.gang.controller.planner_thread import PlannerThread
 from extender.gang.controller.readiness import Readiness
-from extender.gang.controller.turns import PlanningTurns
+from extender.gang.controller.scheduling_cycle import SchedulingCycle
 from extender.gang.controller.waiting import Version, Waiting
-from extender.gang.core.book import Book
 from extender.gang.core.last_check import KeptGangs
+from extender.gang.core.reservations import Reservations
 from extender.gang.fairness.admission import Admission
 from extender.gang.leader_election.leadership import Leadership
 from extender.gang.plan.fair_turns import Turn
@@ -43,12 +43,12 @@ class PlanningRounds:
         pending_gangs: PendingGangs,
         readiness: Readiness,
         leadership: Leadership,
-        book: Book,
+        reservations: Reservations,
         snapshot: Callable[[], Snapshot],
         gangs: KeptGangs,
         waiting: Waiting,
         admission: Admission,
-        turns: PlanningTurns,
+        turns: SchedulingCycle,
         planner_thread: PlannerThread,
         answering: Answering,
         bookings: Bookings,
@@ -59,7 +59,7 @@ class PlanningRounds:
         self._pending_gangs = pending_gangs
         self._readiness = readiness
         self._leadership = leadership
-        self._book = book
+        self._reservations = reservations
         self._snapshot = snapshot
         self._gangs = gangs
         self._waiting = waiting
@@ -82,7 +82,7 @@ class PlanningRounds:
 
     def _unanswered(self, key: GangKey, version: Version) -> bool:
         """Whether a gang has neither a plan in flight nor a refusal that stands."""
-        return self._book.get(key) is None and self._waiting.kept(key, version) is None
+        return self._reservations.get(key) is None and self._waiting.kept(key, version) is None
 
     def pending_keys(self) -> list[GangKey]:
         """Return the gangs that kube-scheduler has no room for, and that are acted for."""

@@ -1,4 +1,4 @@
-"""Loops that look after flights and waiting gangs, and show that they live."""
+"""Loops that look after preemptions and waiting gangs, and show that they live."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from math import inf
 
 import structlog
 
-from extender.gang.controller.keeper import RecordKeeper
+from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.core.last_check import KeptGangs
 from extender.gang.leader_election.leadership import Leadership
 from extender.gang.status.notices import Notices
@@ -26,7 +26,7 @@ class Sweeper:
     def __init__(
         self,
         notices: Notices,
-        keeper: RecordKeeper,
+        keeper: RecordWriter,
         gangs: KeptGangs,
         snapshot: Callable[[], Snapshot],
         leadership: Leadership,

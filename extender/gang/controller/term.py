@@ -20,8 +20,8 @@ from extender.gang.controller.pending_gangs import PendingGangs
 from extender.gang.controller.readiness import Readiness
 from extender.gang.controller.records import Records
 from extender.gang.controller.waiting import Waiting
-from extender.gang.core.book import Book
 from extender.gang.core.last_check import KeptGangs
+from extender.gang.core.reservations import Reservations
 from extender.gang.fairness.suspensions import SuspensionStore
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.incremental.victims import leaves_in_time
@@ -29,8 +29,8 @@ from extender.gang.leader_election.leadership import Leadership
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.runtime.background import Background
 from extender.gang.runtime.clocks import Clocks
-from extender.gang.scheduler_view.evidence import Evidence
-from extender.gang.scheduler_view.offers import UnsettledOffers
+from extender.gang.scheduler_view.assumed_pods import AssumedPods
+from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.gang.status.decision_telling import DecisionTelling
 from extender.gang.status.notices import Notices
 from extender.gang.tell.decisions import Decision
@@ -77,11 +77,11 @@ class Reading:
     """What is known: the cluster, who waits in it, the plans in flight."""
 
     source: ClusterSource
-    book: Book
+    reservations: Reservations
     gangs: KeptGangs
     readiness: Readiness
-    evidence: Evidence
-    offers: UnsettledOffers
+    evidence: NodeLists
+    offers: AssumedPods
     pending_gangs: PendingGangs
     waiting: Waiting
 
@@ -91,9 +91,9 @@ class Reading:
 
     def present_gang(self, key: GangKey) -> Gang:
         """Return the gang as it is now; a gang of one for a pod of no gang."""
-        flight = self.book.get(key)
+        preemption = self.reservations.get(key)
         if key.dialect == SINGLE:
-            pods = [] if flight is None else list(flight.pods.values())
+            pods = [] if preemption is None else list(preemption.pods.values())
             return single_gang(pods[0]) if pods else Gang(key=key, members=(), min_count=1)
         return self.gangs.resolve(key, self.snapshot())
 
@@ -114,11 +114,11 @@ def reading_of(term: Term) -> Reading:
     monotonic = term.clocks.monotonic
     return Reading(
         source=source,
-        book=Book(),
+        reservations=Reservations(),
         gangs=KeptGangs(resolver),
         readiness=Readiness(source, term.leadership, settings.cache.stale_seconds),
-        evidence=Evidence(monotonic, lambda: source.snapshot().nodes),
-        offers=UnsettledOffers(monotonic, term.blind_seconds, lambda: source.stale_for()),
+        evidence=NodeLists(monotonic, lambda: source.snapshot().nodes),
+        offers=AssumedPods(monotonic, term.blind_seconds, lambda: source.stale_for()),
         pending_gangs=PendingGangs(resolver.member_key, settings.scheduler_names),
         waiting=Waiting(
             monotonic,
@@ -135,7 +135,7 @@ def telling_of(term: Term, reading: Reading) -> Telling:
     background = Background()
     notices = Notices(
         term.notifier,
-        reading.book,
+        reading.reservations,
         reading.snapshot,
         term.clocks,
         background,

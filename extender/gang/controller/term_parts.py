@@ -16,16 +16,16 @@ from extender.gang.bind_barrier.bindings import Bindings
 from extender.gang.bind_barrier.partial import PartlyBound
 from extender.gang.booking.bookings import Bookings
 from extender.gang.controller.answering import Answering
-from extender.gang.controller.keeper import RecordKeeper
 from extender.gang.controller.planner_thread import PlannerThread
 from extender.gang.controller.planning_rounds import PlanningRounds
+from extender.gang.controller.record_writer import RecordWriter
+from extender.gang.controller.scheduling_cycle import SchedulingCycle
 from extender.gang.controller.term import Reading, Telling, Term
-from extender.gang.controller.turns import PlanningTurns
 from extender.gang.controller.verb_patience import VerbPatience
-from extender.gang.core.book import Flight
-from extender.gang.core.flights import Flights
-from extender.gang.core.lifetimes import FlightEnded
+from extender.gang.core.lifetimes import PreemptionEnded
+from extender.gang.core.preemptions import Preemptions
 from extender.gang.core.refused_seats import RefusedSeats
+from extender.gang.core.reservations import Preemption
 from extender.gang.fairness.admission import Admission
 from extender.gang.fairness.evicted_store import EvictedStore
 from extender.gang.fairness.eviction_history import EvictionHistory
@@ -42,7 +42,7 @@ PLANNING = "planning"
 class Replan(Protocol):
     """Who is asked for another plan in the place of one that does not hold any more."""
 
-    def __call__(self, flight: Flight, why: str, masks: Masks | None = None) -> None:
+    def __call__(self, preemption: Preemption, why: str, masks: Masks | None = None) -> None:
         """``masks``: the nodes that members may use from now on; None: as before."""
 
 
@@ -50,9 +50,9 @@ class Replan(Protocol):
 class Acting:
     """Who may act for which gang, and the plans in flight as transactions."""
 
-    keeper: RecordKeeper
+    keeper: RecordWriter
     admission: Admission
-    flights: Flights
+    preemptions: Preemptions
     eviction_history: EvictionHistory
 
 
@@ -61,7 +61,7 @@ class Planning:
     """From a gang that waits to a plan: who is asked, in which turn, by which thread."""
 
     thread: PlannerThread
-    turns: PlanningTurns
+    turns: SchedulingCycle
     bookings: Bookings
     answering: Answering
     rounds: PlanningRounds
@@ -81,20 +81,20 @@ def acting_of(
     reading: Reading,
     telling: Telling,
     *,
-    ended: FlightEnded,
+    ended: PreemptionEnded,
     replan: Replan,
     waiting_turns: Callable[[], Iterable[Turn]],
 ) -> Acting:
     """Return what acts on plans; nothing is in flight yet."""
     records = term.records
     records.told = lambda aside: telling.notices.record_aside(records.namespace, aside)
-    keeper = RecordKeeper(records, term.leadership, telling.background)
-    flights = Flights(term, reading, telling, keeper, ended, replan)
+    keeper = RecordWriter(records, term.leadership, telling.background)
+    preemptions = Preemptions(term, reading, telling, keeper, ended, replan)
     return Acting(
         keeper=keeper,
         admission=_admission(term, reading, telling, waiting_turns),
-        flights=flights,
-        eviction_history=_eviction_history(term, reading, telling, flights),
+        preemptions=preemptions,
+        eviction_history=_eviction_history(term, reading, telling, preemptions),
     )
 
 
@@ -112,7 +112,7 @@ def planning_of(term: Term, reading: Reading, telling: Telling, acting: Acting) 
     turns.booked = bookings.holds_against
     answering = Answering(
         reading.readiness,
-        reading.book,
+        reading.reservations,
         reading.waiting,
         acting.admission,
         turns,
@@ -125,7 +125,7 @@ def planning_of(term: Term, reading: Reading, telling: Telling, acting: Acting) 
         reading.pending_gangs,
         reading.readiness,
         term.leadership,
-        reading.book,
+        reading.reservations,
         reading.snapshot,
         reading.gangs,
         reading.waiting,
@@ -142,16 +142,16 @@ def planning_of(term: Term, reading: Reading, telling: Telling, acting: Acting) 
 
 
 def seating_of(
-    term: Term, reading: Reading, telling: Telling, flights: Flights, replan: Replan
+    term: Term, reading: Reading, telling: Telling, preemptions: Preemptions, replan: Replan
 ) -> Seating:
     """Return what looks after seats from when they are open."""
     refused_seats = RefusedSeats(
-        reading.book,
+        reading.reservations,
         term.clocks.monotonic,
         reading.evidence,
         telling.notices.calls,
         replan,
-        flights.seat_given,
+        preemptions.seat_given,
     )
     partly_bound = PartlyBound(
         roll_back=term.settings.seats.rollback == "delete",
@@ -162,18 +162,20 @@ def seating_of(
         background=telling.background,
         gang_of=reading.present_gang,
         decide=telling.decisions.decide,
-        give_up=lambda flight, why: flights.end(flight, Outcome.GAVE_UP, why, penal=True),
+        give_up=lambda preemption, why: preemptions.end(
+            preemption, Outcome.GAVE_UP, why, penal=True
+        ),
         # With the barrier it is known who is bound: we do it.
         **({} if term.settings.bind.enabled else {"on_the_way": reading.offers.unsettled}),
     )
     bindings = Bindings(
         term.settings.bind,
-        reading.book,
+        reading.reservations,
         term.binder,
         term.leadership,
         term.clocks,
         telling.background,
-        flights.problem,
+        preemptions.problem,
         replan,
         partly_bound,
         refused_seats,
@@ -192,7 +194,7 @@ def _admission(
     return Admission(
         term.settings,
         term.clocks,
-        reading.book,
+        reading.reservations,
         reading.evidence,
         suspensions,
         reading.present_gang,
@@ -202,9 +204,9 @@ def _admission(
 
 
 def _eviction_history(
-    term: Term, reading: Reading, telling: Telling, flights: Flights
+    term: Term, reading: Reading, telling: Telling, preemptions: Preemptions
 ) -> EvictionHistory:
-    """Return who was evicted before, which ``flights`` adds to and is spared by."""
+    """Return who was evicted before, which ``preemptions`` adds to and is spared by."""
     protection = term.settings.fairness.protection
     store = None
     if term.evicted is not None and protection.enabled:
@@ -217,24 +219,24 @@ def _eviction_history(
             telling.background.spawn,
         )
     history = EvictionHistory(protection, store, term.clocks.wall, reading.gangs.unit_key)
-    flights.units.taken, flights.units.sent = history.taken, history.sent
-    flights.comparison.spared = history.spared
+    preemptions.units.taken, preemptions.units.sent = history.taken, history.sent
+    preemptions.comparison.spared = history.spared
     return history
 
 
 def _turns(
     term: Term, reading: Reading, telling: Telling, acting: Acting, thread: PlannerThread
-) -> PlanningTurns:
+) -> SchedulingCycle:
     """Return the way from a question to a plan that holds, one gang after the other."""
-    return PlanningTurns(
-        reading.book,
+    return SchedulingCycle(
+        reading.reservations,
         reading.source,
         term.resolver,
         reading.evidence,
         reading.waiting,
         thread,
         acting.admission,
-        acting.flights,
+        acting.preemptions,
         term.clocks,
         telling.decisions.decisions,
         telling.decisions.decide,
@@ -243,15 +245,15 @@ def _turns(
 
 
 def _bookings(
-    term: Term, reading: Reading, telling: Telling, acting: Acting, turns: PlanningTurns
+    term: Term, reading: Reading, telling: Telling, acting: Acting, turns: SchedulingCycle
 ) -> Bookings:
     """Return the starts that are kept for gangs which would otherwise never have room."""
     admission = acting.admission
     return Bookings(
         term.settings.fairness,
-        reading.book,
+        reading.reservations,
         term.clocks,
-        acting.flights.shown,
+        acting.preemptions.shown,
         lambda key: admission.ours(reading.present_gang(key)),
         reading.waiting.last,
         turns.supposing,

@@ -20,7 +20,7 @@ from extender.gang.core.signature import Signer
 from extender.gang.fairness.suspensions import SuspensionStore
 from extender.gang.leader_election.leadership import Alone, Leadership
 from extender.gang.runtime.clocks import Clocks
-from extender.gang.scheduler_view.offers import BLIND_SECONDS
+from extender.gang.scheduler_view.assumed_pods import BLIND_SECONDS
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
 from extender.kube.api import KubeApi

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from extender.gang.core.book import Flight
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.core.reservations import Preemption
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.plan import Victim
 from extender.model.settings import SeatSettings
 from extender.model.texts import counted
@@ -17,42 +17,42 @@ CHANGING_SECONDS = 60.0
 
 
 def late(
-    flight: Flight, now: float, settings: SeatSettings, errors: Sequence[str] = ()
+    preemption: Preemption, now: float, settings: SeatSettings, errors: Sequence[str] = ()
 ) -> str | None:
-    """Return why the flight has taken too long at ``now`` (monotonic), None when it has not.
+    """Return why the preemption has taken too long at ``now`` (monotonic), None when it has not.
 
     ``errors``: what refuses its evictions.
     """
-    if flight.state is FlightState.ENDED:
+    if preemption.state is PreemptionState.ENDED:
         return None
-    if flight.state is FlightState.CHANGING:
+    if preemption.state is PreemptionState.CHANGING:
         # It ends with the search, which is not begun as long as the cache is stale.
         longest = max(CHANGING_SECONDS, settings.bind_seconds)
-        if now - flight.since <= longest:
+        if now - preemption.since <= longest:
             return None
         return f"no other plan could be searched for within {longest:g} s: the seats go back"
-    if flight.state is FlightState.PLANNED:
-        if now - flight.since <= PLANNED_SECONDS:
+    if preemption.state is PreemptionState.PLANNED:
+        if now - preemption.since <= PLANNED_SECONDS:
             return None
         return (
             "its evictions could not be rehearsed, or its record not be written, within "
             f"{PLANNED_SECONDS:g} s: nobody is evicted"
         )
-    if flight.state is FlightState.OPEN:
-        if now < flight.deadline:
+    if preemption.state is PreemptionState.OPEN:
+        if now < preemption.deadline:
             return None
-        names = ", ".join(flight.pods[uid].name for uid in sorted(flight.seats)[:5])
+        names = ", ".join(preemption.pods[uid].name for uid in sorted(preemption.seats)[:5])
         return (
-            f"{counted(len(flight.seats), 'member')} ({names}) did not bind within "
+            f"{counted(len(preemption.seats), 'member')} ({names}) did not bind within "
             f"{settings.bind_seconds:g} s: the seats go back"
         )
-    going = (*flight.victims.values(), *flight.waits.values())
+    going = (*preemption.victims.values(), *preemption.waits.values())
     if not going:
-        return _unopened(flight, now, settings)
-    if now <= _expected(flight, going, settings):
+        return _unopened(preemption, now, settings)
+    if now <= _expected(preemption, going, settings):
         return None
     stuck = ", ".join(sorted(victim.name for victim in going)[:5])
-    unsent = len(flight.victims.keys() - flight.sent)
+    unsent = len(preemption.victims.keys() - preemption.sent)
     refused = "; ".join([f"{counted(unsent, 'eviction')} not accepted", *errors[:2]])
     return (
         f"{stuck} did not go away within the grace period and "
@@ -61,10 +61,10 @@ def late(
     )
 
 
-def _unopened(flight: Flight, now: float, settings: SeatSettings) -> str | None:
+def _unopened(preemption: Preemption, now: float, settings: SeatSettings) -> str | None:
     """Return why seats whose room is there are not waited for any more."""
-    awaited = (*flight.plan.victims, *flight.plan.waits_for)
-    if now <= _expected(flight, awaited, settings) + settings.bind_seconds:
+    awaited = (*preemption.plan.victims, *preemption.plan.waits_for)
+    if now <= _expected(preemption, awaited, settings) + settings.bind_seconds:
         return None
     return (
         f"its room is there, and for {settings.bind_seconds:g} s more urgent pods have been on "
@@ -72,11 +72,11 @@ def _unopened(flight: Flight, now: float, settings: SeatSettings) -> str | None:
     )
 
 
-def _expected(flight: Flight, going: Iterable[Victim], settings: SeatSettings) -> float:
+def _expected(preemption: Preemption, going: Iterable[Victim], settings: SeatSettings) -> float:
     """Return by when (monotonic) those who go should be gone.
 
     Each eviction that is accepted is progress: to stop amid them would only take in vain.
     """
     longest = max((victim.grace for victim in going), default=0)
-    since = max(flight.since, flight.progress_at)
+    since = max(preemption.since, preemption.progress_at)
     return since + longest + settings.victim_slack_seconds

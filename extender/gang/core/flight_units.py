@@ -1,7 +1,7 @@
 """Units of plans in flight: begun, looked at before each request, and what comes of each.
 
-Step 5 of extender.gang.core.flights. How a unit is evicted is in evictions.py, which asks and tells
-here; what is owed from a life before is begun here too.
+Step 5 of extender.gang.core.preemptions. How a unit is evicted is in evictions.py, which asks and
+tells here; what is owed from a life before is begun here too.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import asyncio
 from collections.abc import Callable, Iterable
 from math import inf
 
-from extender.gang.controller.keeper import RecordKeeper
+from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.term import Reading, Telling, Term
-from extender.gang.core.book import Flight
-from extender.gang.core.comparison import Comparison, units_of
 from extender.gang.core.evictions import Evictions
 from extender.gang.core.last_check import LastCheck
+from extender.gang.core.preconditions import Preconditions, units_of
 from extender.gang.core.record import Record
+from extender.gang.core.reservations import Preemption
 from extender.gang.core.unit import EvictionUnit
 from extender.gang.plan.validity import present
 from extender.gang.tell.decisions import Decision, Outcome, Verb
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.objects import Pod
 from extender.model.plan import Victim
 from extender.model.snapshot import Snapshot
@@ -31,11 +31,11 @@ BEGIN_UNITS = 128
 
 
 class FlightUnits:
-    """Begins units for the plans in ``book``, and listens to what becomes of them.
+    """Begins units for the plans in ``reservations``, and listens to what becomes of them.
 
-    ``advance(flight)`` is asked to look at what a flight still waits for, ``replan(flight, why)``
-    for another plan when one does not hold any more. ``evictions`` are those under way;
-    ``comparison`` says whether a plan still holds beside them.
+    ``advance(preemption)`` looks at what a preemption still waits for, ``replan(preemption, why)``
+    searches for another plan when one does not hold any more. ``evictions`` are those under way;
+    ``preconditions`` says whether a plan still holds beside them.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class FlightUnits:
         term: Term,
         reading: Reading,
         telling: Telling,
-        keeper: RecordKeeper,
+        keeper: RecordWriter,
         check: LastCheck,
         *,
-        advance: Callable[[Flight], None],
-        replan: Callable[[Flight, str], None],
+        advance: Callable[[Preemption], None],
+        replan: Callable[[Preemption, str], None],
     ) -> None:
-        self._book = reading.book
+        self._reservations = reading.reservations
         self._snapshot = reading.snapshot
         self._gangs = reading.gangs
         self._check = check
@@ -69,8 +69,8 @@ class FlightUnits:
             self,
             term.settings.seats.victim_slack_seconds,
         )
-        self.comparison = Comparison(
-            reading.book,
+        self.comparison = Preconditions(
+            reading.reservations,
             reading.snapshot,
             reading.gangs,
             check,
@@ -86,28 +86,30 @@ class FlightUnits:
 
     # -- begun ----------------------------------------------------------------------------
 
-    async def begin(self, flight: Flight) -> None:
+    async def begin(self, preemption: Preemption) -> None:
         """Begin units, BEGIN_UNITS a turn: verbs and events are answered in between."""
-        plan = flight.plan
+        plan = preemption.plan
         message = (
             f"preempted by {plan.gang} (priority {plan.priority}), which runs as a whole "
             f"once {counted(len(plan.victims), 'pod', 'is', 'are')} gone"
         )
-        begun = {unit.name for unit in self.evictions.of_plan(flight.id)}
-        left = [each for each in units_of(flight.victims.values()).items() if each[0] not in begun]
+        begun = {unit.name for unit in self.evictions.of_plan(preemption.id)}
+        left = [
+            each for each in units_of(preemption.victims.values()).items() if each[0] not in begun
+        ]
         for start in range(0, len(left), BEGIN_UNITS):
             if start:
                 await asyncio.sleep(0)
             snapshot = self._snapshot()
             for _, victims in left[start : start + BEGIN_UNITS]:
-                if flight.state not in (FlightState.EVICTING, FlightState.WAITING):
+                if preemption.state not in (PreemptionState.EVICTING, PreemptionState.WAITING):
                     return
-                self._begin_unit(flight, victims, message, snapshot)
+                self._begin_unit(preemption, victims, message, snapshot)
 
     def _begin_unit(
-        self, flight: Flight, victims: list[Victim], message: str, snapshot: Snapshot
+        self, preemption: Preemption, victims: list[Victim], message: str, snapshot: Snapshot
     ) -> None:
-        there = [victim for victim in victims if victim.uid in flight.victims]
+        there = [victim for victim in victims if victim.uid in preemption.victims]
         if not there:
             return  # gone while others were begun
         # Some may go already, by another plan's hand or somebody else's. Whom another plan has only
@@ -119,15 +121,15 @@ class FlightUnits:
             if pod is not None
             and (self._check.leaves(pod, snapshot.now) or self.evictions.accepted(pod.uid))
         ]
-        flight.sent.update(sent)
+        preemption.sent.update(sent)
         self.taken(pod for pod in pods if pod is not None)
         self.evictions.begin(
-            flight.plan,
-            flight.id,
+            preemption.plan,
+            preemption.id,
             there,
-            self._check.budgeted(there, flight.plan.priority),
+            self._check.budgeted(there, preemption.plan.priority),
             message,
-            doubtful=flight.resumed,
+            doubtful=preemption.resumed,
             sent=sent,
         )
 
@@ -174,34 +176,40 @@ class FlightUnits:
 
     def still_holds(self, unit: EvictionUnit) -> bool:
         """Whether a plan still holds right before it takes from an untouched unit."""
-        flight = self._flight_of(unit)
-        if flight is None or flight.state is not FlightState.EVICTING or self._stale() is not None:
+        preemption = self._preemption_of(unit)
+        if (
+            preemption is None
+            or preemption.state is not PreemptionState.EVICTING
+            or self._stale() is not None
+        ):
             return False
-        why = self._check.not_for(flight.key.namespace) or self.comparison.less_urgent(flight)
+        why = self._check.not_for(preemption.key.namespace) or self.comparison.less_urgent(
+            preemption
+        )
         if why:
-            self._replan(flight, why)
+            self._replan(preemption, why)
             return False
         nodes = self._snapshot().nodes
-        if flight.doubted or nodes is not flight.nodes:
-            flight.doubted, flight.nodes = False, nodes
-            why = self.comparison.problem(flight)
+        if preemption.doubted or nodes is not preemption.nodes:
+            preemption.doubted, preemption.nodes = False, nodes
+            why = self.comparison.problem(preemption)
             if why:
-                self._replan(flight, why)
+                self._replan(preemption, why)
                 return False
         why = self.comparison.grown(unit)
-        if not why and flight.seen is not None and not self.evictions.asks(flight.id):
-            why = self._spares(flight) or self.comparison.gone_in_part(flight, unit)
+        if not why and preemption.seen is not None and not self.evictions.asks(preemption.id):
+            why = self._spares(preemption) or self.comparison.gone_in_part(preemption, unit)
         if why:
-            self._replan(flight, why)
+            self._replan(preemption, why)
         return not why
 
-    def _spares(self, flight: Flight) -> str:
+    def _spares(self, preemption: Preemption) -> str:
         """Return why nobody may have to go after all, "" when nothing speaks for it."""
-        snapshot, version = flight.spared_at
-        if snapshot is self._snapshot() and version == self._book.version:
+        snapshot, version = preemption.spared_at
+        if snapshot is self._snapshot() and version == self._reservations.version:
             return ""
-        flight.spared_at = self._snapshot(), self._book.version
-        return self.comparison.spares(flight)
+        preemption.spared_at = self._snapshot(), self._reservations.version
+        return self.comparison.spares(preemption)
 
     def recorded(self, unit: EvictionUnit) -> bool:
         """Whether the unit's plan is in flight or owes something, so that its record is there."""
@@ -211,31 +219,33 @@ class FlightUnits:
         """Whether a plan in flight seats others beside what could not be evicted of a unit."""
         return any(
             str(self._gangs.unit_key(pod)) == unit.name
-            for flight in self._book
-            for pod in flight.pods.values()
+            for preemption in self._reservations
+            for pod in preemption.pods.values()
         )
 
     def eviction_sent(self, unit: EvictionUnit, victim: Victim) -> None:
         """Take note that the API server has accepted one eviction."""
         self.sent(unit, victim)
-        flight = self._flight_of(unit)
-        if flight is not None and victim.uid in unit.must_go:
+        preemption = self._preemption_of(unit)
+        if preemption is not None and victim.uid in unit.must_go:
             # From here on room comes by our own hand.
-            flight.seen, flight.seen_holds, flight.spared_at = None, (), (None, 0)
-        self._notices.evicted(unit, victim, flight, first=flight is not None and not flight.told)
-        if flight is not None:
-            flight.sent.add(victim.uid)
-            flight.progress_at = self._clocks.monotonic()
-            flight.told = True
-            self._advance(flight)
+            preemption.seen, preemption.seen_holds, preemption.spared_at = None, (), (None, 0)
+        self._notices.evicted(
+            unit, victim, preemption, first=preemption is not None and not preemption.told
+        )
+        if preemption is not None:
+            preemption.sent.add(victim.uid)
+            preemption.progress_at = self._clocks.monotonic()
+            preemption.told = True
+            self._advance(preemption)
         self._keeper.settle(unit.plan_id, self.evictions.of_plan)
 
     def eviction_refused(self, unit: EvictionUnit, victim: Victim, why: str) -> None:
         """Take note that a victim cannot be evicted: others are tried."""
-        flight = self._flight_of(unit)
+        preemption = self._preemption_of(unit)
         told = f"{victim.namespace}/{victim.name} cannot be evicted: {why}"
         if victim.uid in unit.must_go and unit.whole:
-            self._notices.broken(unit, victim, why, flight)
+            self._notices.broken(unit, victim, why, preemption)
             self._decide(
                 Decision(
                     time=self._clocks.wall(),
@@ -246,21 +256,21 @@ class FlightUnits:
                     victims=tuple(unit.victims.values()),
                 )
             )
-        if flight is not None:
-            if flight.state is not FlightState.CHANGING:
-                flight.stayed[victim.uid] = victim
-            self._replan(flight, told)
+        if preemption is not None:
+            if preemption.state is not PreemptionState.CHANGING:
+                preemption.stayed[victim.uid] = victim
+            self._replan(preemption, told)
 
     def whole_again(self, unit: EvictionUnit) -> None:
         """Search for another plan: what is left of the unit would break its gang once more."""
-        flight = self._flight_of(unit)
-        if flight is not None:
-            self._replan(flight, f"{unit.name} went in part and is whole again by others")
+        preemption = self._preemption_of(unit)
+        if preemption is not None:
+            self._replan(preemption, f"{unit.name} went in part and is whole again by others")
 
     def takes(self, name: str) -> bool:
         """Whether what goes together under this name is to go, or has gone in part and still has
         to: who comes to it now would have to go with it, or be left alone."""
-        return self._book.takes_unit(name) or self.evictions.owes(name)
+        return self._reservations.takes_unit(name) or self.evictions.owes(name)
 
     def unit_ended(self, unit: EvictionUnit) -> None:
         """Take note that a unit is gone, or let go of."""
@@ -273,6 +283,6 @@ class FlightUnits:
         units = self._notices.held_back.units()
         self._notices.held_back.units_ended({name for name in units if not self.takes(name)})
 
-    def _flight_of(self, unit: EvictionUnit) -> Flight | None:
-        flight = self._book.get(unit.preemptor)
-        return flight if flight is not None and flight.id == unit.plan_id else None
+    def _preemption_of(self, unit: EvictionUnit) -> Preemption | None:
+        preemption = self._reservations.get(unit.preemptor)
+        return preemption if preemption is not None and preemption.id == unit.plan_id else None

@@ -1,43 +1,43 @@
-"""The first step of a flight and the last: seats are held, and given back."""
+"""The first step of a preemption and the last: seats are held, and given back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Protocol
 
-from extender.gang.controller.keeper import RecordKeeper
+from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.term import Reading, Telling, Term
-from extender.gang.core.book import Flight, seats_of
 from extender.gang.core.evictions import Evictions
+from extender.gang.core.reservations import Preemption, seats_of
 from extender.gang.plan.single import SINGLE
 from extender.gang.plan.validity import present
 from extender.gang.tell.decisions import Decision, DecisionCode, Outcome, Verb
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.objects import GangKey
 from extender.model.plan import Seat
 from extender.model.texts import counted
 
 
-class FlightEnded(Protocol):
-    """Who is told that a flight has ended."""
+class PreemptionEnded(Protocol):
+    """Who is told that a preemption has ended."""
 
-    def __call__(self, flight: Flight, *, done: bool, penal: bool, why: str) -> None:
+    def __call__(self, preemption: Preemption, *, done: bool, penal: bool, why: str) -> None:
         """``done``: all members are bound. ``penal``: its gang waits longer for its next plan."""
 
 
 class Lifetimes:
-    """Takes flights into the book and out of it. ``ended`` is told of each end."""
+    """Takes preemptions into the book and out of it. ``ended`` is told of each end."""
 
     def __init__(
         self,
         term: Term,
         reading: Reading,
         telling: Telling,
-        keeper: RecordKeeper,
+        keeper: RecordWriter,
         evictions: Evictions,
-        ended: FlightEnded,
+        ended: PreemptionEnded,
     ) -> None:
-        self._book = reading.book
+        self._reservations = reading.reservations
         self._snapshot = reading.snapshot
         self._evictions = evictions
         self._keeper = keeper
@@ -49,17 +49,17 @@ class Lifetimes:
         self._wanted: dict[str, set[GangKey]] = {}
         """Uid of a victim or waited-for pod -> plans that want it gone."""
 
-    def enter(self, flight: Flight) -> Flight:
+    def enter(self, preemption: Preemption) -> Preemption:
         """Hold the seats, and count the room of those who go as promised."""
         snapshot = self._snapshot()
         bound = snapshot.bound
-        # Who left since the flight was drafted will not be told of again.
-        flight.victims = {u: v for u, v in flight.victims.items() if present(v, snapshot)}
-        flight.waits = {u: v for u, v in flight.waits.items() if present(v, snapshot)}
-        going = {**flight.victims, **flight.waits}
-        flight.held = self._clocks.monotonic()
-        self._book.open_flight(
-            flight,
+        # Who left since the preemption was drafted will not be told of again.
+        preemption.victims = {u: v for u, v in preemption.victims.items() if present(v, snapshot)}
+        preemption.waits = {u: v for u, v in preemption.waits.items() if present(v, snapshot)}
+        going = {**preemption.victims, **preemption.waits}
+        preemption.held = self._clocks.monotonic()
+        self._reservations.open_preemption(
+            preemption,
             [
                 (pod.node, pod.uid, pod.requests)
                 for victim in going.values()
@@ -68,45 +68,47 @@ class Lifetimes:
             ],
         )
         for uid in going:
-            self._wanted.setdefault(uid, set()).add(flight.key)
-        if flight.key.dialect == SINGLE:
-            for uid in flight.seats:
-                self._notices.held_back.settled(flight.pods[uid])
-        return flight
+            self._wanted.setdefault(uid, set()).add(preemption.key)
+        if preemption.key.dialect == SINGLE:
+            for uid in preemption.seats:
+                self._notices.held_back.settled(preemption.pods[uid])
+        return preemption
 
-    def leave(self, flight: Flight) -> None:
-        """Take the flight out of the book: who must go is evicted, the others stay."""
-        if flight.over:
+    def leave(self, preemption: Preemption) -> None:
+        """Take the preemption out of the book: who must go is evicted, the others stay."""
+        if preemption.over:
             return
-        flight.enter(FlightState.ENDED, self._clocks.monotonic())
-        for uid in sorted(flight.answered & flight.seats.keys()):
+        preemption.enter(PreemptionState.ENDED, self._clocks.monotonic())
+        for uid in sorted(preemption.answered & preemption.seats.keys()):
             # On its way to a seat that nobody holds any more.
-            self._offers.note(flight.pods[uid], [flight.seats[uid]])
-        self._book.released(flight, "its plan has ended")
-        self._book.close(flight.key)
-        for victim in (*flight.plan.victims, *flight.plan.waits_for):
+            self._offers.note(preemption.pods[uid], [preemption.seats[uid]])
+        self._reservations.released(preemption, "its plan has ended")
+        self._reservations.close(preemption.key)
+        for victim in (*preemption.plan.victims, *preemption.plan.waits_for):
             wanted = self._wanted.get(victim.uid)
             if wanted is None:
                 continue
-            wanted.discard(flight.key)
+            wanted.discard(preemption.key)
             if not wanted:
                 del self._wanted[victim.uid]
-                self._book.pod_left(victim.node, victim.uid)
-        self._evictions.release(flight.id)
-        self._keeper.over(flight.id, self._evictions.of_plan)
+                self._reservations.pod_left(victim.node, victim.uid)
+        self._evictions.release(preemption.id)
+        self._keeper.over(preemption.id, self._evictions.of_plan)
 
-    def give_way(self, flight: Flight, other: Flight) -> None:
-        """Take the flight out of the book for another plan of its gang."""
-        self.leave(flight)
+    def give_way(self, preemption: Preemption, other: Preemption) -> None:
+        """Take the preemption out of the book for another plan of its gang."""
+        self.leave(preemption)
         # Who has no seat any more would keep its room from the members that have.
-        seatless = [uid for uid in flight.seats if uid not in other.seats and uid in flight.pods]
-        self._notices.nominations.clear(flight.pods[uid] for uid in seatless)
-        if not flight.seats.items() <= other.seats.items():
+        seatless = [
+            uid for uid in preemption.seats if uid not in other.seats and uid in preemption.pods
+        ]
+        self._notices.nominations.clear(preemption.pods[uid] for uid in seatless)
+        if not preemption.seats.items() <= other.seats.items():
             self._notices.held_back.wake_all()  # what kept them off a node may be elsewhere
 
     def end(
         self,
-        flight: Flight,
+        preemption: Preemption,
         outcome: Outcome,
         message: str,
         *,
@@ -117,14 +119,14 @@ class Lifetimes:
 
         ``penal``: the plan failed by itself, so the gang's next one has to wait.
         """
-        if flight.over:
+        if preemption.over:
             return
-        held, why = seats_of(flight), message
-        self._book.released(flight, message)
-        self.leave(flight)
+        held, why = seats_of(preemption), message
+        self._reservations.released(preemption, message)
+        self.leave(preemption)
         owed = sum(
             victim.uid in unit.must_go
-            for unit in self._evictions.of_plan(flight.id)
+            for unit in self._evictions.of_plan(preemption.id)
             for victim in unit.unsent
         )
         if owed:
@@ -133,46 +135,46 @@ class Lifetimes:
         self._decide(
             Decision(
                 time=self._clocks.wall(),
-                gang=str(flight.key),
+                gang=str(preemption.key),
                 verb=Verb.LOOP,
                 outcome=outcome,
                 code=code,
                 message=message,
-                victims=flight.plan.victims,
-                seats=flight.plan.seats if outcome is Outcome.DONE else held,
-                seconds=self._clocks.monotonic() - flight.started,
+                victims=preemption.plan.victims,
+                seats=preemption.plan.seats if outcome is Outcome.DONE else held,
+                seconds=self._clocks.monotonic() - preemption.started,
             )
         )
-        self._ended(flight, done=outcome is Outcome.DONE, penal=penal, why=why)
-        self._clear_nominations(flight, held)
-        if outcome is not Outcome.DONE and flight.key.dialect == SINGLE:
+        self._ended(preemption, done=outcome is Outcome.DONE, penal=penal, why=why)
+        self._clear_nominations(preemption, held)
+        if outcome is not Outcome.DONE and preemption.key.dialect == SINGLE:
             # Nobody looks after a pod of no gang but kube-scheduler, and it tries one again when
             # something changes: its own preemption has been told to wait for this plan.
             for seat in held:
-                self._notices.held_back.park(flight.pods[seat.uid], seat.node)
+                self._notices.held_back.park(preemption.pods[seat.uid], seat.node)
         self._notices.held_back.wake_all()
 
-    def _clear_nominations(self, flight: Flight, held: Iterable[Seat]) -> None:
+    def _clear_nominations(self, preemption: Preemption, held: Iterable[Seat]) -> None:
         """Take back what this plan has nominated its members to, or one that it took the place of.
 
         Without victims to wait for it nominates only whom it finds nominated elsewhere, unless
         kube-scheduler looks at a part of the nodes: then all, which may not show yet.
         """
-        every = bool(flight.plan.victims or flight.plan.waits_for)
-        every = every or flight.replans + flight.displacements > 0
+        every = bool(preemption.plan.victims or preemption.plan.waits_for)
+        every = every or preemption.replans + preemption.displacements > 0
         every = every or self._notices.calls.needs_nominations()
         pending = self._snapshot().pending
-        pods = [flight.pods[seat.uid] for seat in held]
+        pods = [preemption.pods[seat.uid] for seat in held]
         self._notices.nominations.clear(
             pod for pod in pods if every or pod.nominated or pending.get(pod.uid, pod).nominated
         )
 
-    def wanting(self, uid: str) -> list[Flight]:
+    def wanting(self, uid: str) -> list[Preemption]:
         """Return the plans that want this pod gone."""
-        found = [self._book.get(key) for key in self._wanted.get(uid, ())]
-        return [flight for flight in found if flight is not None]
+        found = [self._reservations.get(key) for key in self._wanted.get(uid, ())]
+        return [preemption for preemption in found if preemption is not None]
 
-    def gone(self, uid: str) -> list[Flight]:
+    def gone(self, uid: str) -> list[Preemption]:
         """Return the plans that wanted this pod gone; it is."""
         found = self.wanting(uid)
         self._wanted.pop(uid, None)

@@ -6,15 +6,17 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from extender.gang.core.book import Flight
+from extender.gang.core.reservations import Preemption
 
 log = structlog.get_logger("gang")
 
 
-def look_at_each(flights: Iterable[Flight], look: Callable[[Flight], None]) -> None:
+def look_at_each(preemptions: Iterable[Preemption], look: Callable[[Preemption], None]) -> None:
     """Look at each plan; an error is logged and ends the look at that plan alone."""
-    for flight in flights:
+    for preemption in preemptions:
         try:
-            look(flight)
+            look(preemption)
         except Exception:
-            log.exception("a plan could not be looked at", gang=str(flight.key), plan=flight.id)
+            log.exception(
+                "a plan could not be looked at", gang=str(preemption.key), plan=preemption.id
+            )

@@ -14,18 +14,18 @@ from collections.abc import Callable
 import structlog
 from msgspec.structs import replace
 
-from extender.gang.controller.keeper import RecordKeeper
 from extender.gang.controller.nominations import Nominations
-from extender.gang.core.book import Flight
-from extender.gang.core.flights import Flights
+from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.core.late_members import late_if_touched, whole_units, with_late_members
+from extender.gang.core.preemptions import Preemptions
 from extender.gang.core.record import Record
 from extender.gang.core.record_check import doubt, priority_of, without_strangers
 from extender.gang.core.recorded_victims import RecordedVictims
+from extender.gang.core.reservations import Preemption
 from extender.gang.plan.validity import Resolves, present, whole_again
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.decisions import Decision, Outcome, Verb, of_plan
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.plan import Victim
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
@@ -38,15 +38,15 @@ class Recovery:
 
     def __init__(
         self,
-        flights: Flights,
-        keeper: RecordKeeper,
+        preemptions: Preemptions,
+        keeper: RecordWriter,
         snapshot: Callable[[], Snapshot],
         gangs: Resolves,
         clocks: Clocks,
         decide: Callable[[Decision], None],
         nominations: Nominations,
     ) -> None:
-        self._flights = flights
+        self._preemptions = preemptions
         self._keeper = keeper
         self._snapshot = snapshot
         self._gangs = gangs
@@ -67,7 +67,7 @@ class Recovery:
                 continue
             record = without_strangers(record, self._snapshot(), self._gangs)
             created = loaded.created.get(record.id, 0.0)
-            victims = RecordedVictims(self._snapshot(), created, self._flights.leaves)
+            victims = RecordedVictims(self._snapshot(), created, self._preemptions.leaves)
             record = with_late_members(record, victims, self._gangs)
             self._keeper.adopt(record)
             self._take_in(record, victims)
@@ -75,12 +75,12 @@ class Recovery:
         return taken_in
 
     def _take_in(self, record: Record, victims: RecordedVictims) -> None:
-        plan, flights, snapshot = record.plan, self._flights, victims.snapshot
+        plan, preemptions, snapshot = record.plan, self._preemptions, victims.snapshot
         self._finish_begun(record, victims)
         if record.finishing is not None:
             self._close(record, victims, "its plan was over already")
             return
-        if flights.book.get(plan.gang) is not None:
+        if preemptions.reservations.get(plan.gang) is not None:
             self._close(record, victims, "its gang has a younger plan")
             return
         waiting = {
@@ -99,12 +99,12 @@ class Recovery:
             self._close(record, victims, "all members were bound while we were away", Outcome.DONE)
             return
         now = self._clocks.monotonic()
-        flight = Flight(
+        preemption = Preemption(
             plan=plan,
             id=record.id,
             pods=waiting,
             seats={seat.uid: seat.node for seat in plan.seats if seat.uid in waiting},
-            state=FlightState.PLANNED,
+            state=PreemptionState.PLANNED,
             since=now,
             victims={v.uid: v for v in plan.victims if present(v, snapshot)},
             waits={v.uid: v for v in plan.waits_for if present(v, snapshot)},
@@ -114,7 +114,7 @@ class Recovery:
             recorded=True,
             resumed=True,
         )
-        problem = flights.resume(flight)
+        problem = preemptions.resume(preemption)
         if problem:
             self._close(
                 record, victims, f"after a restart the plan does not hold any more: {problem}"
@@ -122,9 +122,9 @@ class Recovery:
             return
         decision = of_plan(plan, time=self._clocks.wall(), verb=Verb.RECOVERY, seconds=0.0)
         message = (
-            f"goes on after a restart: {counted(len(flight.seats), 'seat')} to fill, "
-            f"{counted(len(flight.victims), 'victim')} left, "
-            f"{counted(len(flight.victims.keys() - flight.sent), 'eviction')} to send"
+            f"goes on after a restart: {counted(len(preemption.seats), 'seat')} to fill, "
+            f"{counted(len(preemption.victims), 'victim')} left, "
+            f"{counted(len(preemption.victims.keys() - preemption.sent), 'eviction')} to send"
         )
         self._decide(replace(decision, message=message))
 
@@ -148,7 +148,7 @@ class Recovery:
                     continue
                 priority = priority_of(record, snapshot, self._gangs, signed=self._keeper.signed)
                 record = replace(record, plan=replace(record.plan, priority=priority))
-                self._flights.units.finish(record, left, going, len(unit))
+                self._preemptions.units.finish(record, left, going, len(unit))
 
     def _watch_unharmed(self, record: Record, victims: RecordedVictims) -> None:
         """Watch units that nobody has gone of: a request of the life before may still arrive.
@@ -160,7 +160,7 @@ class Recovery:
             left = [v for v in unit if owed is None or v.uid in owed]
             if left and not victims.begun(unit):
                 late = late_if_touched(unit, record, victims, self._gangs)
-                self._flights.units.watch(record, left, len(unit), late)
+                self._preemptions.units.watch(record, left, len(unit), late)
 
     def _whole_again(
         self, unit: list[Victim], left: list[Victim], record: Record, snapshot: Snapshot
@@ -180,7 +180,7 @@ class Recovery:
         why: str,
         outcome: Outcome = Outcome.GAVE_UP,
     ) -> None:
-        owed = self._flights.evictions.of_plan(record.id)
+        owed = self._preemptions.evictions.of_plan(record.id)
         self._watch_unharmed(record, victims)
         gone = ("that has gone in part is", "that have gone in part are")
         begun = counted(len(owed), "unit", *gone)
@@ -198,5 +198,5 @@ class Recovery:
         for seat in record.plan.seats:
             if (pod := victims.snapshot.pending.get(seat.uid)) is not None:
                 self._nominations.clear([pod], seat.node)
-        self._flights.evictions.release(record.id)
-        self._keeper.over(record.id, self._flights.evictions.of_plan)
+        self._preemptions.evictions.release(record.id)
+        self._keeper.over(record.id, self._preemptions.evictions.of_plan)

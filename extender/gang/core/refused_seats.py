@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from extender.gang.core.book import Book, Flight, Tries, TurnedAway
 from extender.gang.core.requeuing import Requeuing
+from extender.gang.core.reservations import Preemption, Reservations, Tries, TurnedAway
 from extender.gang.plan.question import Masks
-from extender.gang.scheduler_view.evidence import Evidence
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.scheduler_view.node_lists import NodeLists
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.objects import GangKey, Pod
 
 MISSED_SECONDS = 3.0
@@ -44,215 +44,224 @@ attempt that was under way when it was written may clear it untried."""
 class RefusedSeats:
     """Reacts to them.
 
-    ``change(flight, why, masks)`` searches for another plan; ``given(flight, pod)`` is told of
-    a seat that is given.
+    ``change(preemption, why, masks)`` searches for another plan; ``given(preemption, pod)``
+    notes a seat that is given.
     """
 
     def __init__(
         self,
-        book: Book,
+        reservations: Reservations,
         monotonic: Callable[[], float],
-        evidence: Evidence,
+        evidence: NodeLists,
         calls: Requeuing,
-        change: Callable[[Flight, str, Masks], None],
-        given: Callable[[Flight, Pod], None],
+        change: Callable[[Preemption, str, Masks], None],
+        given: Callable[[Preemption, Pod], None],
     ) -> None:
-        self._book = book
+        self._reservations = reservations
         self._now = monotonic
         self._evidence = evidence
         self._calls = calls
         self._change = change
         self._given = given
 
-    def turned_away(self, flight: Flight, pod: Pod, *, alone: bool) -> None:
+    def turned_away(self, preemption: Preemption, pod: Pod, *, alone: bool) -> None:
         """Note that we keep a member off its seat, for a reason of our own.
 
         ``alone``: the question was about its nominated seat alone.
         """
-        flight.turned_away[pod.uid] = TurnedAway(at=self._now(), alone=alone)
-        self._asked(flight, pod)
+        preemption.turned_away[pod.uid] = TurnedAway(at=self._now(), alone=alone)
+        self._asked(preemption, pod)
 
-    def _asked(self, flight: Flight, pod: Pod) -> None:
+    def _asked(self, preemption: Preemption, pod: Pod) -> None:
         """A member that has asked is on its way nowhere, and not one nobody asks about."""
-        self._book.not_coming(flight, [pod.uid])
-        flight.tries.setdefault(pod.uid, Tries()).unheard = 0
+        self._reservations.not_coming(preemption, [pod.uid])
+        preemption.tries.setdefault(pod.uid, Tries()).unheard = 0
 
-    def starts_with(self, flight: Flight, pod: Pod, *, alone: bool) -> bool:
+    def starts_with(self, preemption: Preemption, pod: Pod, *, alone: bool) -> bool:
         """Note that a member is offered its seat; whether the gang's start may begin with it.
 
         Not while kube-scheduler does not offer another member its own, but for a while: it may
         know before us that a node is gone, and who sat by then would run in part.
         """
-        missed = flight.missed.pop(pod.uid, None) is not None
-        if flight.missed and not flight.begun_without(pod.uid) and self._puts_off(flight):
-            self.turned_away(flight, pod, alone=alone)
-            flight.put_off.add(pod.uid)
+        missed = preemption.missed.pop(pod.uid, None) is not None
+        if (
+            preemption.missed
+            and not preemption.begun_without(pod.uid)
+            and self._puts_off(preemption)
+        ):
+            self.turned_away(preemption, pod, alone=alone)
+            preemption.put_off.add(pod.uid)
             return False
-        if missed and not flight.missed:
-            self._let_in(flight)
-            if flight.put_offs < MOST_PUT_OFFS:
-                flight.put_off_until = 0.0
+        if missed and not preemption.missed:
+            self._let_in(preemption)
+            if preemption.put_offs < MOST_PUT_OFFS:
+                preemption.put_off_until = 0.0
         return True
 
-    def _puts_off(self, flight: Flight) -> bool:
+    def _puts_off(self, preemption: Preemption) -> bool:
         """Whether a start that lacks an offer still waits."""
-        if not flight.put_off_until:
-            flight.put_offs += 1
-            flight.put_off_until = self._now() + MISSED_SECONDS
-            self._calls.after(flight, MISSED_SECONDS, lambda: self._let_in(flight))
-        return self._now() < flight.put_off_until
+        if not preemption.put_off_until:
+            preemption.put_offs += 1
+            preemption.put_off_until = self._now() + MISSED_SECONDS
+            self._calls.after(preemption, MISSED_SECONDS, lambda: self._let_in(preemption))
+        return self._now() < preemption.put_off_until
 
-    def _let_in(self, flight: Flight) -> None:
+    def _let_in(self, preemption: Preemption) -> None:
         """Have those tried again that were put off, and whom they waited for."""
-        if flight.put_off:
-            waiting = flight.put_off | flight.missed.keys()
-            self._calls.now(flight, sorted(waiting & flight.seats.keys()))
-            flight.put_off.clear()
+        if preemption.put_off:
+            waiting = preemption.put_off | preemption.missed.keys()
+            self._calls.now(preemption, sorted(waiting & preemption.seats.keys()))
+            preemption.put_off.clear()
 
-    def seat_given(self, flight: Flight, pod: Pod) -> bool:
+    def seat_given(self, preemption: Preemption, pod: Pod) -> bool:
         """Note that a member is about to be given its seat; False when it must not be any more.
 
         One that was given it several times, and asks again, cannot be bound there.
         """
         now = self._now()
-        tries = flight.tries.setdefault(pod.uid, Tries())
+        tries = preemption.tries.setdefault(pod.uid, Tries())
         tries.unheard, tries.for_now = 0, False
         repeated = tries.given > 0 and now - tries.asked_at < ATTEMPT_SECONDS
         if tries.given == 0:
             tries.given_at = now
         elif not repeated and tries.given >= MOST_GIVEN and now - tries.given_at >= MISSED_SECONDS:
-            self._refuse(flight, pod, f"{pod.name} was given {flight.seats[pod.uid]} and came back")
+            self._refuse(
+                preemption, pod, f"{pod.name} was given {preemption.seats[pod.uid]} and came back"
+            )
             return False
         tries.given += not repeated
         tries.asked_at = now
-        self._given(flight, pod)
+        self._given(preemption, pod)
         return True
 
-    def seat_not_tried(self, flight: Flight, pod: Pod) -> None:
+    def seat_not_tried(self, preemption: Preemption, pod: Pod) -> None:
         """Note an attempt that says nothing about the member's seat: it was not made with it."""
-        if flight.state is not FlightState.OPEN:
+        if preemption.state is not PreemptionState.OPEN:
             return
-        self._asked(flight, pod)
-        self._calls.again(flight, pod.uid)
+        self._asked(preemption, pod)
+        self._calls.again(preemption, pod.uid)
 
-    def seat_not_offered(self, flight: Flight, pod: Pod, others: frozenset[str]) -> None:
+    def seat_not_offered(self, preemption: Preemption, pod: Pod, others: frozenset[str]) -> None:
         """Note that kube-scheduler would not put the member on its seat.
 
         Swap with an interchangeable member that cannot have its own seat either;
         else, when it stays so, plan again without that node. Before the seats
         are open their room is not there, and nothing else is to be expected.
         """
-        if flight.state is not FlightState.OPEN:
+        if preemption.state is not PreemptionState.OPEN:
             return
-        if self._is_rest_of_attempt(flight, pod, others):
-            self.seat_not_tried(flight, pod)
+        if self._is_rest_of_attempt(preemption, pod, others):
+            self.seat_not_tried(preemption, pod)
             return
-        self._asked(flight, pod)
-        self._note_others(flight, pod)
-        for other, node in flight.seats.items():
-            twin = flight.pods[other]
-            if other in flight.missed and node in others and _alike(twin, pod):
-                self._book.swap(flight, pod.uid, other)
+        self._asked(preemption, pod)
+        self._note_others(preemption, pod)
+        for other, node in preemption.seats.items():
+            twin = preemption.pods[other]
+            if other in preemption.missed and node in others and _alike(twin, pod):
+                self._reservations.swap(preemption, pod.uid, other)
                 for moved in (pod.uid, other):
-                    flight.missed.pop(moved, None)
-                    flight.tries.pop(moved, None)
-                    self._calls.again(flight, moved)
-                if not flight.missed:
-                    self._let_in(flight)
+                    preemption.missed.pop(moved, None)
+                    preemption.tries.pop(moved, None)
+                    self._calls.again(preemption, moved)
+                if not preemption.missed:
+                    self._let_in(preemption)
                 return
-        flight.missed.setdefault(pod.uid, self._now())
-        if not self._look(flight, pod):
-            self._calls.again(flight, pod.uid)
+        preemption.missed.setdefault(pod.uid, self._now())
+        if not self._look(preemption, pod):
+            self._calls.again(preemption, pod.uid)
 
-    def _is_rest_of_attempt(self, flight: Flight, pod: Pod, others: frozenset[str]) -> bool:
+    def _is_rest_of_attempt(self, preemption: Preemption, pod: Pod, others: frozenset[str]) -> bool:
         """Whether a question comes after our own refusal. A list after a list is a new attempt:
         kube-scheduler may pop a pod before its back-off is over (SchedulerPopFromBackoffQ)."""
-        turned = flight.turned_away.get(pod.uid)
+        turned = preemption.turned_away.get(pod.uid)
         if turned is None or self._now() - turned.at >= TURNED_SECONDS:
             return False
         if others:
-            flight.turned_away[pod.uid] = TurnedAway(at=turned.at, alone=False)
+            preemption.turned_away[pod.uid] = TurnedAway(at=turned.at, alone=False)
         return turned.alone or not others
 
-    def look(self, flight: Flight) -> None:
+    def look(self, preemption: Preemption) -> None:
         """Change the seat of a member that was refused it and has not asked again.
 
         With others assumed on their seats kube-scheduler may have no node left on which it would
         ask about that member, while they wait for it.
         """
-        if self._now() - flight.put_off_until < MISSED_SECONDS:
+        if self._now() - preemption.put_off_until < MISSED_SECONDS:
             return  # those who waited with it are on their way only now
-        for uid in [uid for uid in flight.missed if uid in flight.seats]:
-            if flight.state is FlightState.OPEN and uid in flight.missed:
-                if self._note_others(flight, flight.pods[uid]):
-                    self._calls.now(flight, [uid])  # it has not been tried since
+        for uid in [uid for uid in preemption.missed if uid in preemption.seats]:
+            if preemption.state is PreemptionState.OPEN and uid in preemption.missed:
+                if self._note_others(preemption, preemption.pods[uid]):
+                    self._calls.now(preemption, [uid])  # it has not been tried since
                 else:
-                    self._look(flight, flight.pods[uid])
+                    self._look(preemption, preemption.pods[uid])
 
-    def _look(self, flight: Flight, pod: Pod) -> bool:
+    def _look(self, preemption: Preemption, pod: Pod) -> bool:
         now = self._now()
-        if min(now - flight.missed[pod.uid], now - flight.since) < MISSED_SECONDS:
+        if min(now - preemption.missed[pod.uid], now - preemption.since) < MISSED_SECONDS:
             return False
-        why = f"kube-scheduler does not accept {pod.name} on {flight.seats[pod.uid]}"
-        self._refuse(flight, pod, why)
+        why = f"kube-scheduler does not accept {pod.name} on {preemption.seats[pod.uid]}"
+        self._refuse(preemption, pod, why)
         return True
 
     def observe(self, old: Pod | None, new: Pod | None) -> None:
         """Take note of a member whose nomination kube-scheduler has cleared."""
         if old is None or new is None or new.node or old.nominated == new.nominated:
             return
-        flight = self._book.of_member(new.uid)
-        if flight is None or flight.state is not FlightState.OPEN:
+        preemption = self._reservations.of_member(new.uid)
+        if preemption is None or preemption.state is not PreemptionState.OPEN:
             return
-        seat = flight.seats[new.uid]
+        seat = preemption.seats[new.uid]
         if old.nominated != seat or not self._calls.needs_nominations():
             return
-        self._note_others(flight, new)
-        tries = flight.tries.setdefault(new.uid, Tries())
+        self._note_others(preemption, new)
+        tries = preemption.tries.setdefault(new.uid, Tries())
         tries.unheard += 1
-        if tries.unheard > MOST_UNHEARD and self._now() - flight.since >= MISSED_SECONDS:
+        if tries.unheard > MOST_UNHEARD and self._now() - preemption.since >= MISSED_SECONDS:
             why = f"kube-scheduler tries {new.name} on {seat} and does not ask about it"
-            self._refuse(flight, new, why)
+            self._refuse(preemption, new, why)
         else:
-            self._calls.again(flight, new.uid)
+            self._calls.again(preemption, new.uid)
 
-    def _note_others(self, flight: Flight, pod: Pod) -> bool:
+    def _note_others(self, preemption: Preemption, pod: Pod) -> bool:
         """Note whether another plan is the reason; return True when it is not any more.
 
         What was refused until then says nothing of the seat itself, so it counts from now on.
         """
-        tries = flight.tries.setdefault(pod.uid, Tries())
+        tries = preemption.tries.setdefault(pod.uid, Tries())
         was = tries.for_now
-        tries.for_now = self._others_keep(flight.seats[pod.uid], flight.key, pod.priority)
+        tries.for_now = self._others_keep(preemption.seats[pod.uid], preemption.key, pod.priority)
         if not was or tries.for_now:
             return False
         tries.unheard = 0
-        if pod.uid in flight.missed:
-            flight.missed[pod.uid] = self._now()
+        if pod.uid in preemption.missed:
+            preemption.missed[pod.uid] = self._now()
         return True
 
     def _others_keep(self, node: str, gang: GangKey, priority: int) -> bool:
         """Whether kube-scheduler may keep a member off a node that has room for it by our count: it
         adds up its nominations of the same urgency or more and those that it waits for, and we
         count the latter as gone."""
-        return bool(self._book.leaving_on(node)) and any(
-            hold.gang != gang and hold.priority >= priority for hold in self._book.holds_on(node)
+        return bool(self._reservations.leaving_on(node)) and any(
+            hold.gang != gang and hold.priority >= priority
+            for hold in self._reservations.holds_on(node)
         )
 
-    def _refuse(self, flight: Flight, pod: Pod, why: str) -> None:
+    def _refuse(self, preemption: Preemption, pod: Pod, why: str) -> None:
         """Plan again without the seat's node for members like this one, and remember it: for a
         while, or where another plan is the reason as long as it is."""
-        node = flight.seats[pod.uid]
-        for_now = flight.tries.get(pod.uid, Tries()).for_now
-        others_keep = partial(self._others_keep, node, flight.key, pod.priority)
+        node = preemption.seats[pod.uid]
+        for_now = preemption.tries.get(pod.uid, Tries()).for_now
+        others_keep = partial(self._others_keep, node, preemption.key, pod.priority)
         self._evidence.refuses(pod, node, others_keep if for_now else None)
-        flight.missed.clear()
-        flight.tries.clear()
-        self._book.not_coming(flight, [pod.uid])
-        alike = [uid for uid, twin in flight.pods.items() if uid == pod.uid or _alike(twin, pod)]
+        preemption.missed.clear()
+        preemption.tries.clear()
+        self._reservations.not_coming(preemption, [pod.uid])
+        alike = [
+            uid for uid, twin in preemption.pods.items() if uid == pod.uid or _alike(twin, pod)
+        ]
         # The search may come later than the other plan ends, and it is left out until then anyhow.
         masked = [] if for_now else alike
-        self._change(flight, why, dict.fromkeys(masked, frozenset({node})))
+        self._change(preemption, why, dict.fromkeys(masked, frozenset({node})))
 
 
 def _alike(one: Pod, other: Pod) -> bool:

@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 
 from extender.gang.controller.nominations import Nominations
 from extender.gang.controller.notifier import Notifier
-from extender.gang.core.book import Flight, Tries
+from extender.gang.core.reservations import Preemption, Tries
 from extender.gang.plan.lists import samples
 from extender.gang.runtime.background import Background, each
 from extender.gang.runtime.clocks import Clocks
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.snapshot import Snapshot
 
 PAUSES = (0.0, 1.0, 3.0, 8.0, 20.0)
@@ -57,64 +57,64 @@ class Requeuing:
         """Whether a seat may be missing in a list although kube-scheduler would accept it."""
         return self._nominate and samples(len(self._snapshot().nodes))
 
-    async def until_seated(self, flight: Flight) -> None:
+    async def until_seated(self, preemption: Preemption) -> None:
         """Call the members of a plan whose seats have just opened, some times."""
         for pause in PAUSES:
-            left = flight.since + pause - self._clocks.monotonic()
+            left = preemption.since + pause - self._clocks.monotonic()
             if left > 0:
                 await asyncio.sleep(left)
-            if flight.state is not FlightState.OPEN or not flight.seats:
+            if preemption.state is not PreemptionState.OPEN or not preemption.seats:
                 return  # it is over, or another plan is searched for
-            await self._call(flight, list(flight.seats))
+            await self._call(preemption, list(preemption.seats))
 
-    def again(self, flight: Flight, uid: str) -> None:
+    def again(self, preemption: Preemption, uid: str) -> None:
         """Call a member once more, in a moment: it was tried, and not on its seat."""
-        tries = flight.tries.setdefault(uid, Tries())
+        tries = preemption.tries.setdefault(uid, Tries())
         if tries.awaited or not self.needs_nominations():
             return
         tries.awaited = True
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**tries.calls)
         tries.calls += 1
-        self._spawn(self._later(flight, uid, tries, pause))
+        self._spawn(self._later(preemption, uid, tries, pause))
 
-    def now(self, flight: Flight, uids: Sequence[str]) -> None:
+    def now(self, preemption: Preemption, uids: Sequence[str]) -> None:
         """Call members at once: what kept them off their seats is over."""
         if uids:
-            self._spawn(self._call(flight, uids))
+            self._spawn(self._call(preemption, uids))
 
-    def after(self, flight: Flight, seconds: float, work: Callable[[], None]) -> None:
+    def after(self, preemption: Preemption, seconds: float, work: Callable[[], None]) -> None:
         """Do something after a while, if the seats are open then."""
 
         async def later() -> None:
             await asyncio.sleep(seconds)
-            if flight.state is FlightState.OPEN:
+            if preemption.state is PreemptionState.OPEN:
                 work()
 
         self._spawn(later())
 
-    async def _later(self, flight: Flight, uid: str, tries: Tries, pause: float) -> None:
+    async def _later(self, preemption: Preemption, uid: str, tries: Tries, pause: float) -> None:
         await asyncio.sleep(pause)
         tries.awaited = False
-        if flight.state is FlightState.OPEN:
-            await self._call(flight, [uid])
+        if preemption.state is PreemptionState.OPEN:
+            await self._call(preemption, [uid])
 
-    async def _call(self, flight: Flight, uids: Sequence[str]) -> None:
+    async def _call(self, preemption: Preemption, uids: Sequence[str]) -> None:
         moment = self._clocks.wall()
         every = self.needs_nominations()
 
         async def one(uid: str) -> None:
-            node = flight.seats.get(uid)
-            if flight.state is not FlightState.OPEN:
+            node = preemption.seats.get(uid)
+            if preemption.state is not PreemptionState.OPEN:
                 return
             nominated = self._nominated(uid)
             # To another node by a plan before, it keeps room there from the other members.
             wrong = self._nominate and nominated
             if node not in (None, nominated) and (every or wrong):
-                await self._nominations.write_one(flight, uid)
+                await self._nominations.write_one(preemption, uid)
             async with self._gate:
-                node = flight.seats.get(uid)
-                if node is not None and flight.state is FlightState.OPEN:
-                    await self._notifier.wake(flight.pods[uid], node, moment)
+                node = preemption.seats.get(uid)
+                if node is not None and preemption.state is PreemptionState.OPEN:
+                    await self._notifier.wake(preemption.pods[uid], node, moment)
 
         await each(uids, self._at_a_time, one)
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from extender.gang.core.book import Book, Flight
+from extender.gang.core.reservations import Preemption, Reservations
 from extender.gang.fairness.suspensions import Suspensions
 from extender.gang.incremental.enforcement import NOT_ENFORCED, Enforcement
 from extender.gang.plan.eviction_budget import EvictionBudget
@@ -25,7 +25,7 @@ from extender.gang.plan.schedulers import seated_by
 from extender.gang.plan.stayed_victims import DID_NOT_GO, TOOK_SEATS, StayedVictims
 from extender.gang.plan.suspension import Cause, GiveUps, Suspension, looks_of, overran
 from extender.gang.runtime.clocks import Clocks
-from extender.gang.scheduler_view.evidence import Evidence
+from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.model.gang import Gang
 from extender.model.objects import DEFAULT_SCHEDULER, GangKey, Pod
 from extender.model.plan import Code, Plan, Refusal, Victim
@@ -45,8 +45,8 @@ class Admission:
         self,
         settings: Settings,
         clocks: Clocks,
-        book: Book,
-        evidence: Evidence,
+        reservations: Reservations,
+        evidence: NodeLists,
         suspensions: Suspensions,
         gang_of: Callable[[GangKey], Gang],
         waiting: Callable[[], Iterable[Turn]],
@@ -54,7 +54,7 @@ class Admission:
     ) -> None:
         self._settings = settings
         self._clocks = clocks
-        self._book = book
+        self._reservations = reservations
         self._evidence = evidence
         self._gang_of = gang_of
         self._waiting = waiting
@@ -166,17 +166,17 @@ class Admission:
         self._suspend(found, gang.members)
         return Refusal(gang=gang.key, code=Code.SUSPENDED, message=found.why)
 
-    def too_many_evictions(self, plan: Plan, before: Flight | None = None) -> Refusal | None:
+    def too_many_evictions(self, plan: Plan, before: Preemption | None = None) -> Refusal | None:
         """Return why the plan's evictions are too many for its namespace now; ``before``: the plan
         that it takes the place of."""
         if plan.priority >= SYSTEM_CRITICAL:
             return None
         namespace = plan.gang.namespace
         on_the_way = sum(
-            _charged(victim, flight) == namespace
-            for flight in self._book
-            if flight.key.namespace == namespace and flight.key != plan.gang
-            for victim in flight.plan.victims
+            _charged(victim, preemption) == namespace
+            for preemption in self._reservations
+            if preemption.key.namespace == namespace and preemption.key != plan.gang
+            for victim in preemption.plan.victims
         )
         planned = sum(
             before is None or _charged(victim, before) == namespace for victim in plan.victims
@@ -190,63 +190,65 @@ class Admission:
 
     # -- the end of a plan ----------------------------------------------------------------
 
-    def replaced(self, flight: Flight) -> None:
+    def replaced(self, preemption: Preemption) -> None:
         """Count what a plan has evicted whose place another one takes."""
-        self._spend(flight)
+        self._spend(preemption)
 
-    def ended(self, flight: Flight, *, done: bool, why: str, seen: bool = True) -> None:
+    def ended(self, preemption: Preemption, *, done: bool, why: str, seen: bool = True) -> None:
         """Count a plan that is over; one that evicted or held seats for nothing counts as given
         up, unless its gang had to give way to a more urgent one, or could not be seated by
         anybody: kube-scheduler is away, or (not ``seen``) its binding would not show here.
         """
-        self._spend(flight)
+        self._spend(preemption)
         if done:
-            self._give_ups.seated(flight.key)
-            self.stayed.seated(flight.key)
+            self._give_ups.seated(preemption.key)
+            self.stayed.seated(preemption.key)
             return
-        if self._others_fault(flight):
+        if self._others_fault(preemption):
             return
-        in_vain = _evicted(flight) > 0 or flight.deadline > 0
-        if flight.yields or not in_vain or not seen or self._nobody_asks(flight):
+        in_vain = _evicted(preemption) > 0 or preemption.deadline > 0
+        if preemption.yields or not in_vain or not seen or self._nobody_asks(preemption):
             return
-        gang = self._gang_of(flight.key)
-        found = self._give_ups.gave_up(flight.key, self._looks(gang), why, self._clocks.wall())
-        if found is not None and flight.plan.priority < SYSTEM_CRITICAL:
-            self._suspend(found, gang.members or tuple(flight.pods.values()))
+        gang = self._gang_of(preemption.key)
+        found = self._give_ups.gave_up(preemption.key, self._looks(gang), why, self._clocks.wall())
+        if found is not None and preemption.plan.priority < SYSTEM_CRITICAL:
+            self._suspend(found, gang.members or tuple(preemption.pods.values()))
 
-    def _others_fault(self, flight: Flight) -> bool:
+    def _others_fault(self, preemption: Preemption) -> bool:
         """Whether a plan ended for victims of other namespaces that did not go, for pods of others
         that came to its seats without an offer, or for want of the API server. Whose they were is
         remembered."""
-        stayed = self._note_others(flight, flight.stayed.values(), DID_NOT_GO)
+        stayed = self._note_others(preemption, preemption.stayed.values(), DID_NOT_GO)
         if stayed:
             self.counted["victims-stayed"] += 1
-        displaced = self._note_others(flight, flight.displaced_by, TOOK_SEATS)
+        displaced = self._note_others(preemption, preemption.displaced_by, TOOK_SEATS)
         if displaced:
             self.counted["seats-taken"] += 1
-        return stayed or displaced or flight.unsent
+        return stayed or displaced or preemption.unsent
 
-    def _note_others(self, flight: Flight, pods: Iterable[Victim | Pod], what: str) -> bool:
+    def _note_others(self, preemption: Preemption, pods: Iterable[Victim | Pod], what: str) -> bool:
         """Remember what pods of other namespaces did to a plan; False where there are none."""
         others: dict[str, dict[str, str]] = {}
         for pod in pods:
-            if pod.namespace != flight.key.namespace:
+            if pod.namespace != preemption.key.namespace:
                 others.setdefault(pod.namespace, {})[pod.uid] = pod.name
         for namespace, names in others.items():
-            self.stayed.note(flight.key, namespace, names, self._clocks.monotonic(), what)
+            self.stayed.note(preemption.key, namespace, names, self._clocks.monotonic(), what)
         return bool(others)
 
-    def _nobody_asks(self, flight: Flight) -> bool:
+    def _nobody_asks(self, preemption: Preemption) -> bool:
         """Whether no question came about any pod at all since its seats are open."""
-        opened = flight.deadline - self._settings.seats.bind_seconds
-        return flight.deadline > 0 and self._evidence.asked_at < opened
+        opened = preemption.deadline - self._settings.seats.bind_seconds
+        return preemption.deadline > 0 and self._evidence.asked_at < opened
 
-    def _spend(self, flight: Flight) -> None:
+    def _spend(self, preemption: Preemption) -> None:
         """Count what was evicted: pods that came to its seats without an offer are charged to their
         own namespace."""
         now = self._clocks.monotonic()
-        sent = (victim for victim in flight.plan.victims if victim.uid in flight.sent)
-        for namespace, evictions in Counter(_charged(victim, flight) for victim in sent).items():
+        sent = (victim for victim in preemption.plan.victims if victim.uid in preemption.sent)
+        for namespace, evictions in Counter(
+            _charged(victim, preemption) for victim in sent
+        ).items():
             self.budget.spend(namespace, evictions, now)
 
     def _suspend(self, suspension: Suspension, pods: Iterable[Pod]) -> None:
@@ -299,10 +301,10 @@ class Admission:
         }
 
 
-def _charged(victim: Victim, flight: Flight) -> str:
+def _charged(victim: Victim, preemption: Preemption) -> str:
     """Return the namespace that an eviction is charged to."""
-    return victim.namespace if victim.uid in flight.unadmitted else flight.key.namespace
+    return victim.namespace if victim.uid in preemption.unadmitted else preemption.key.namespace
 
 
-def _evicted(flight: Flight) -> int:
-    return sum(victim.uid in flight.sent for victim in flight.plan.victims)
+def _evicted(preemption: Preemption) -> int:
+    return sum(victim.uid in preemption.sent for victim in preemption.plan.victims)

@@ -16,9 +16,9 @@ from cachetools import LRUCache
 from extender.gang.controller.nominations import Nominations
 from extender.gang.controller.notifier import EventType, Notifier
 from extender.gang.controller.records import RejectedRecord
-from extender.gang.core.book import Book, Flight
 from extender.gang.core.held_back import HeldBack
 from extender.gang.core.requeuing import Requeuing
+from extender.gang.core.reservations import Preemption, Reservations
 from extender.gang.core.unit import EvictionUnit
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.runtime.background import Background
@@ -47,12 +47,12 @@ CONCURRENCY = 32
 
 
 class Notices:
-    """Tells what flights do. ``snapshot`` gives the newest state."""
+    """Tells what preemptions do. ``snapshot`` gives the newest state."""
 
     def __init__(
         self,
         notifier: Notifier,
-        book: Book,
+        reservations: Reservations,
         snapshot: Callable[[], Snapshot],
         clocks: Clocks,
         background: Background,
@@ -70,7 +70,7 @@ class Notices:
         """Plan and unit of which the gang's objects know."""
         self._gate = asyncio.Semaphore(CONCURRENCY)
         self.nominations = Nominations(
-            notifier, book, snapshot, background, self._gate, CONCURRENCY
+            notifier, reservations, snapshot, background, self._gate, CONCURRENCY
         )
         self.held_back = HeldBack(
             notifier, snapshot, clocks, background, enforcement, self._gate, CONCURRENCY
@@ -89,7 +89,7 @@ class Notices:
     # -- events ---------------------------------------------------------------------------
 
     def evicted(
-        self, unit: EvictionUnit, victim: Victim, flight: Flight | None, *, first: bool
+        self, unit: EvictionUnit, victim: Victim, preemption: Preemption | None, *, first: bool
     ) -> None:
         """Tell a victim why it goes, and with a plan's first victim its members."""
         why = f": {victim.reason}" if victim.reason else ""
@@ -100,10 +100,12 @@ class Notices:
             self._tell_objects(
                 GangKey.read(unit.name), "Preempted", f"{unit.message}; it goes whole"
             )
-        if first and flight is not None:
-            self._tell_members(flight)
+        if first and preemption is not None:
+            self._tell_members(preemption)
 
-    def broken(self, unit: EvictionUnit, victim: Victim, why: str, flight: Flight | None) -> None:
+    def broken(
+        self, unit: EvictionUnit, victim: Victim, why: str, preemption: Preemption | None
+    ) -> None:
         """Warn both gangs that a unit has gone in part and the rest cannot be evicted."""
         left = len(unit.victims)
         note = (
@@ -121,7 +123,7 @@ class Notices:
         )
         for left_over in list(unit.victims.values())[:MAX_TOLD]:
             self._event(left_over, "GangBroken", note, EventType.WARNING)
-        members = [] if flight is None else list(flight.pods.values())
+        members = [] if preemption is None else list(preemption.pods.values())
         for pod in members[:MAX_TOLD]:
             self._event(pod, "PreemptionIncomplete", note, EventType.WARNING)
         self._tell_objects(GangKey.read(unit.name), "GangBroken", note, EventType.WARNING)
@@ -197,10 +199,10 @@ class Notices:
         async with self._gate:
             await self._notifier.event(uid, namespace, name, reason, note, kind, about, api_version)
 
-    def _tell_members(self, flight: Flight) -> None:
-        victims = flight.plan.victims
-        own = [victim for victim in victims if victim.namespace == flight.key.namespace]
-        others = sorted(v.priority for v in victims if v.namespace != flight.key.namespace)
+    def _tell_members(self, preemption: Preemption) -> None:
+        victims = preemption.plan.victims
+        own = [victim for victim in victims if victim.namespace == preemption.key.namespace]
+        others = sorted(v.priority for v in victims if v.namespace != preemption.key.namespace)
         parts = [f"{v.namespace}/{v.name} (priority {v.priority})" for v in own[:8]]
         if others:  # whoever reads events here may not list pods there
             span = f"{others[0]} to {others[-1]}" if others[0] < others[-1] else f"{others[0]}"
@@ -208,13 +210,13 @@ class Notices:
         names = ", ".join(parts)
         more = f" and {len(own) - 8} more" if len(own) > 8 else ""
         note = (
-            f"evicting {counted(len(victims), 'pod')} for {flight.key} "
-            f"(priority {flight.plan.priority}), {flight.plan.proof}, "
-            f"within {flight.plan.longest_grace} s of grace: {names}{more}"
+            f"evicting {counted(len(victims), 'pod')} for {preemption.key} "
+            f"(priority {preemption.plan.priority}), {preemption.plan.proof}, "
+            f"within {preemption.plan.longest_grace} s of grace: {names}{more}"
         )
-        for pod in list(flight.pods.values())[:MAX_TOLD]:
+        for pod in list(preemption.pods.values())[:MAX_TOLD]:
             self._event(pod, "GangPreempting", note)
-        self._tell_objects(flight.key, "GangPreempting", note)
+        self._tell_objects(preemption.key, "GangPreempting", note)
 
     def _tell_objects(
         self, key: GangKey, reason: str, note: str, kind: EventType = EventType.NORMAL

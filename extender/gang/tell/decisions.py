@@ -65,7 +65,7 @@ class Verb(StrEnum):
     PREEMPT = "preempt"
     BIND = "bind"
     LOOP = "loop"
-    """The loop that looks after flights and pending gangs."""
+    """The loop that looks after preemptions and pending gangs."""
     RECOVERY = "recovery"
     """Records of a replica that came before."""
     OBSERVE = "observe"

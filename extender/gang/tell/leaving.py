@@ -21,10 +21,10 @@ def leaving(reservations: Iterable[Obj], evictions: Iterable[Obj]) -> dict[str, 
     Told by victims of plans in flight that are not gone, and by units that have begun to go.
     """
     found = {str(unit["unit"]): str(unit.get("preemptor", "")) for unit in evictions}
-    for flight in reservations:
-        for victim in flight["victimsLeft"]:
+    for preemption in reservations:
+        for victim in preemption["victimsLeft"]:
             if victim["gang"]:
-                found.setdefault(victim["gang"], str(flight["gang"]))
+                found.setdefault(victim["gang"], str(preemption["gang"]))
     return found
 
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from extender.gang.tell.decisions import Decision, Outcome, Verb
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.objects import GangKey
 from extender.model.plan import Code, Victim
 from extender.model.texts import cut
@@ -78,7 +78,7 @@ class Life(Struct, kw_only=True):
     refusals: int = 0
     left_out: int = 0
     """Steps and moments beyond what is kept."""
-    flight: Following | None = None
+    preemption: Following | None = None
 
     def add(self, step: LifeStep) -> None:
         """Keep a step or a moment, if there is room."""
@@ -94,7 +94,7 @@ class Flown(Struct, frozen=True):
 
     id: str
     priority: int
-    path: Sequence[tuple[FlightState, float]]
+    path: Sequence[tuple[PreemptionState, float]]
     """(state, monotonic time at which it was entered)."""
 
 
@@ -173,8 +173,8 @@ class Lives:
     def flying(self, gang: str, flown: Flown) -> None:
         """Take note of the plan in flight that the gang's last decision has begun."""
         life = self._lives.get(gang)
-        if life is not None and life.flight is not None and life.flight.flown is None:
-            life.flight.flown = flown
+        if life is not None and life.preemption is not None and life.preemption.flown is None:
+            life.preemption.flown = flown
             life.priority = flown.priority
 
     def going(self, uid: str) -> None:
@@ -231,7 +231,7 @@ class Lives:
                 following.unit_of[victim.uid] = name
                 unit.followed.add(victim.uid)
                 self._wanted.setdefault(victim.uid, []).append(unit)
-        life.flight = following
+        life.preemption = following
 
     def _end(self, life: Life, outcome: LifeOutcome, message: str, now: float) -> None:
         del self._lives[life.gang]
@@ -246,14 +246,14 @@ class Lives:
             return
         self._swept = now
         for life in list(self._lives.values()):
-            if life.flight is None and not self._there(GangKey.read(life.gang)):
+            if life.preemption is None and not self._there(GangKey.read(life.gang)):
                 self._end(life, LifeOutcome.GONE, "its pods are gone", now)
 
     # -- the steps of a plan ----------------------------------------------------------------
 
     def _land(self, life: Life, now: float) -> None:
         """Make steps of the plan that was followed, which is over."""
-        following, life.flight = life.flight, None
+        following, life.preemption = life.preemption, None
         if following is None:
             return
         for uid, name in following.unit_of.items():
@@ -272,7 +272,7 @@ class Lives:
         path = [(state, min(now, at + offset)) for state, at in flown.path]
         plan: dict[str, Value] = {"podgroup.plan": flown.id}
         ends = [*(at for _, at in path[1:]), now]
-        acting = next((at for state, at in path if state is FlightState.EVICTING), None)
+        acting = next((at for state, at in path if state is PreemptionState.EVICTING), None)
         steps = [
             LifeStep(
                 name="record",
@@ -282,9 +282,14 @@ class Lives:
                 trouble="" if acting is not None else "the plan was not begun",
             )
         ]
-        opened = next((at for state, at in path if state is FlightState.OPEN), None)
+        opened = next((at for state, at in path if state is PreemptionState.OPEN), None)
         over = next(
-            (at for state, at in path if state in (FlightState.CHANGING, FlightState.ENDED)), now
+            (
+                at
+                for state, at in path
+                if state in (PreemptionState.CHANGING, PreemptionState.ENDED)
+            ),
+            now,
         )
         if acting is not None and following.leaving:
             steps += _evictions(following, plan, over)
@@ -298,10 +303,10 @@ class Lives:
                 )
             )
         for (state, start), end in zip(path, ends, strict=False):
-            if state is FlightState.OPEN:
+            if state is PreemptionState.OPEN:
                 seats = {**plan, "podgroup.seats": following.seats}
                 steps.append(LifeStep(name="seats open", start=start, end=end, attributes=seats))
-            elif state is FlightState.CHANGING:
+            elif state is PreemptionState.CHANGING:
                 steps.append(LifeStep(name="change", start=start, end=end, attributes=plan))
         return steps
 

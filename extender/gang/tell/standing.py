@@ -11,8 +11,8 @@ from msgspec import Struct
 from extender.gang.plan.quorum_words import members_there
 from extender.gang.plan.schedulers import waits_elsewhere
 from extender.gang.tell.decisions import Outcome, Verb
-from extender.gang.tell.flight_state import FlightState
 from extender.gang.tell.leaving import Obj
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.gang import Gang
 from extender.model.plan import Code
 from extender.model.texts import counted
@@ -32,19 +32,19 @@ class GangState(StrEnum):
     """Nothing is decided."""
     REPAIR = "repair"
     """Something about it has to be repaired by a person."""
-    PLANNED = FlightState.PLANNED.value
-    EVICTING = FlightState.EVICTING.value
-    WAITING = FlightState.WAITING.value
-    OPEN = FlightState.OPEN.value
-    CHANGING = FlightState.CHANGING.value
+    PLANNED = PreemptionState.PLANNED.value
+    EVICTING = PreemptionState.EVICTING.value
+    WAITING = PreemptionState.WAITING.value
+    OPEN = PreemptionState.OPEN.value
+    CHANGING = PreemptionState.CHANGING.value
 
 
 FLIGHT_STATES: Mapping[str, str] = {
-    FlightState.PLANNED: "its plan is rehearsed and recorded, nothing is evicted yet",
-    FlightState.EVICTING: "evictions are being sent",
-    FlightState.WAITING: "all evictions are sent, victims terminate",
-    FlightState.OPEN: "the room is there, members take their seats",
-    FlightState.CHANGING: "its plan does not hold any more, another one is searched for",
+    PreemptionState.PLANNED: "its plan is rehearsed and recorded, nothing is evicted yet",
+    PreemptionState.EVICTING: "evictions are being sent",
+    PreemptionState.WAITING: "all evictions are sent, victims terminate",
+    PreemptionState.OPEN: "the room is there, members take their seats",
+    PreemptionState.CHANGING: "its plan does not hold any more, another one is searched for",
 }
 """States of a plan in flight in words."""
 
@@ -115,12 +115,12 @@ def standings(
 
     ``leaving``: gang -> for which one its pods go now (gang.tell.leaving).
     """
-    flights = {str(flight["gang"]): flight for flight in reservations}
+    preemptions = {str(preemption["gang"]): preemption for preemption in reservations}
     last: dict[str, Obj] = {}
     for decision in decisions:
         last.setdefault(str(decision["gang"]), decision)
     return [
-        _standing(gang, flights.get(key), last.get(key), leaving.get(key, ""))
+        _standing(gang, preemptions.get(key), last.get(key), leaving.get(key, ""))
         for gang in gangs
         for key in (str(gang["gang"]),)
     ]
@@ -133,16 +133,19 @@ def _known(state: str) -> str:
         return state
 
 
-def _standing(gang: Obj, flight: Obj | None, decision: Obj | None, robber: str) -> Standing:
+def _standing(gang: Obj, preemption: Obj | None, decision: Obj | None, robber: str) -> Standing:
     state: str
     bound, pending, least = gang["bound"], gang["pending"], gang["minCount"]
     missing = gang.get("missing", max(0, least - bound))
     complete = gang.get("complete", bound + pending >= least)
-    if flight is not None:
-        state, why = _known(str(flight["state"])), FLIGHT_STATES.get(str(flight["state"]), "")
-        if flight["waitsFor"]:
+    if preemption is not None:
+        state, why = (
+            _known(str(preemption["state"])),
+            FLIGHT_STATES.get(str(preemption["state"]), ""),
+        )
+        if preemption["waitsFor"]:
             going = ("that terminates already is", "that terminate already are")
-            why += f"; {counted(len(flight['waitsFor']), 'pod', *going)} waited for"
+            why += f"; {counted(len(preemption['waitsFor']), 'pod', *going)} waited for"
     elif gang["problems"]:
         state, why = GangState.REPAIR, "; ".join(gang["problems"])
     elif not missing:
@@ -175,8 +178,8 @@ def _standing(gang: Obj, flight: Obj | None, decision: Obj | None, robber: str) 
         bound=bound,
         pending=pending,
         min_count=least,
-        seats=len(flight["seats"]) if flight else 0,
-        victims_left=len(flight["victimsLeft"]) if flight else 0,
+        seats=len(preemption["seats"]) if preemption else 0,
+        victims_left=len(preemption["victimsLeft"]) if preemption else 0,
         why=why,
         since=decision["time"] if decision else None,
         created=gang.get("created"),

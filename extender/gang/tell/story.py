@@ -72,7 +72,7 @@ class Facts(Struct, frozen=True):
     evictions: Sequence[Obj]
     decisions: Sequence[Obj]
 
-    def flight(self, gang: str) -> Obj | None:
+    def preemption(self, gang: str) -> Obj | None:
         """Return the gang's plan in flight."""
         return next((plan for plan in self.reservations if plan["gang"] == gang), None)
 
@@ -108,7 +108,7 @@ def story_of_gang(gang: str, facts: Facts) -> Story | None:
     decision = facts.last(gang)
     if standing.state == GangState.LEAVING:
         decision = facts.last(robbers[gang], "plan")
-    if standing.state in NEXT_BY_STATE and facts.flight(gang) is not None:
+    if standing.state in NEXT_BY_STATE and facts.preemption(gang) is not None:
         decision = facts.last(gang, "plan") or decision
     also = list(found[0]["notes"])
     if standing.state != GangState.RUNNING:
@@ -118,9 +118,9 @@ def story_of_gang(gang: str, facts: Facts) -> Story | None:
 
 def _reason(standing: Standing, gang: Obj, facts: Facts) -> tuple[str, str]:
     """Return why the gang is where it is, and the next step."""
-    flight = facts.flight(standing.gang)
-    if flight is not None:
-        return _reason_in_flight(flight, facts), NEXT_BY_STATE.get(standing.state, "")
+    preemption = facts.preemption(standing.gang)
+    if preemption is not None:
+        return _reason_in_flight(preemption, facts), NEXT_BY_STATE.get(standing.state, "")
     if standing.state == GangState.REPAIR:
         return standing.why, NEXT_BY_CODE["conflict"]
     if standing.state == GangState.RUNNING:
@@ -181,10 +181,10 @@ def _ways(decision: Obj) -> str:
     return f"{several}{'; '.join(ways)}. {TRY}" if ways else ""
 
 
-def _reason_in_flight(flight: Obj, facts: Facts) -> str:
-    going = [*flight["victimsLeft"], *flight["waitsFor"]]
-    seats = flight["seats"]
-    state = flight["state"]
+def _reason_in_flight(preemption: Obj, facts: Facts) -> str:
+    going = [*preemption["victimsLeft"], *preemption["waitsFor"]]
+    seats = preemption["seats"]
+    state = preemption["state"]
     if state == GangState.OPEN:
         reason = (
             f"the room is there; {counted(len(seats), 'seat', 'is', 'are')} not taken yet: "
@@ -193,7 +193,7 @@ def _reason_in_flight(flight: Obj, facts: Facts) -> str:
     elif state == GangState.PLANNED:
         reason = (
             f"a plan is made ({counted(len(seats), 'seat')}, "
-            f"{counted(len(flight['victimsLeft']), 'pod')} to evict) and "
+            f"{counted(len(preemption['victimsLeft']), 'pod')} to evict) and "
             "is being rehearsed and recorded"
         )
     elif state == GangState.CHANGING:
@@ -207,7 +207,7 @@ def _reason_in_flight(flight: Obj, facts: Facts) -> str:
     errors = [
         f"{unit_name(unit['unit'], going)}: {unit['error']}"
         for unit in facts.evictions
-        if unit["plan"] == flight["plan"] and unit["error"]
+        if unit["plan"] == preemption["plan"] and unit["error"]
     ]
     return reason + "".join(f"; {error}" for error in errors)
 

@@ -33,7 +33,7 @@ FREED_SECONDS = 60.0
 MAX_SCHEDULERS = 100
 
 
-class Evidence:
+class NodeLists:
     """Accepted nodes by pod uid, remembered for a minute."""
 
     def __init__(

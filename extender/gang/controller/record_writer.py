@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.gang.controller.records import Loaded, Records, Superseded
-from extender.gang.core.book import Flight
 from extender.gang.core.record import Others, Record
+from extender.gang.core.reservations import Preemption
 from extender.gang.core.unit import EvictionUnit
 from extender.gang.leader_election.leadership import Leadership
 from extender.gang.runtime.background import Background
@@ -44,8 +44,8 @@ class Kept(Struct, kw_only=True):
     """A task is writing it."""
 
 
-class RecordKeeper:
-    """Writes, updates and deletes plan records as flights and units go on."""
+class RecordWriter:
+    """Writes, updates and deletes plan records as preemptions and units go on."""
 
     def __init__(self, records: Records, leadership: Leadership, background: Background) -> None:
         self._records = records
@@ -55,17 +55,17 @@ class RecordKeeper:
         self._kept: dict[str, Kept] = {}
         """Plan id -> record."""
 
-    async def write(self, flight: Flight, made: float, others: Others) -> None:
+    async def write(self, preemption: Preemption, made: float, others: Others) -> None:
         """Write the record of a new plan. Raises ApiError when it is not surely there."""
         record = Record(
-            id=flight.id,
+            id=preemption.id,
             epoch=self._epoch,
-            plan=flight.plan,
+            plan=preemption.plan,
             made=made,
             others=others,
-            completes=flight.completes,
+            completes=preemption.completes,
         )
-        kept = self._kept[flight.id] = Kept(record=record, busy=True, over=flight.over)
+        kept = self._kept[preemption.id] = Kept(record=record, busy=True, over=preemption.over)
         try:
             await self._records.create(record)
         except ApiError:

@@ -1,11 +1,11 @@
-"""Where a plan in flight stands, as its flight, traces, metrics and the debug API call it."""
+"""Where a plan in flight stands, as its preemption, traces, metrics and the debug API call it."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
 
-class FlightState(StrEnum):
+class PreemptionState(StrEnum):
     """docs/actuation.md has what leads where."""
 
     PLANNED = "planned"

@@ -11,7 +11,7 @@ Steps
 8. End: done, or given up. Units that have gone in part are finished all the same, and the
    record stays until they are.
 
-Nothing here waits for the API while something else needs to be decided: each step of a flight
+Nothing here waits for the API while something else needs to be decided: each step of a preemption
 runs in a task of its own, deadlines are looked at by ``tick`` alone.
 """
 
@@ -24,20 +24,20 @@ from math import inf
 import structlog
 
 from extender.gang.controller.evictor import EvictionRefused
-from extender.gang.controller.keeper import RecordKeeper
+from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.term import Reading, Telling, Term
-from extender.gang.core.book import Flight
-from extender.gang.core.crowding import Crowding
 from extender.gang.core.deadlines import late
+from extender.gang.core.event_handlers import EventHandlers
 from extender.gang.core.flight_units import FlightUnits
 from extender.gang.core.last_check import LastCheck
 from extender.gang.core.late_members import others_of
-from extender.gang.core.lifetimes import FlightEnded, Lifetimes
+from extender.gang.core.lifetimes import Lifetimes, PreemptionEnded
 from extender.gang.core.looking import look_at_each
-from extender.gang.core.sightings import Sightings
+from extender.gang.core.reservations import Preemption
+from extender.gang.core.starvation import Starvation
 from extender.gang.plan.validity import present
 from extender.gang.tell.decisions import Outcome
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.kube.api_errors import ApiError
 from extender.model.objects import Pod
 from extender.model.plan import Code, Hold, Plan
@@ -55,10 +55,10 @@ PRESUMED_SECONDS = 5.0
 """How long a binding that was under way when the life before ended may take to show."""
 
 
-class Flights:
-    """Acts on the plans in ``book``.
+class Preemptions:
+    """Acts on the plans in ``reservations``.
 
-    ``ended`` is told of each end; ``replan(flight, why)`` is asked for
+    ``ended`` is told of each end; ``replan(preemption, why)`` is asked for
     another plan when one does not hold any more.
     """
 
@@ -67,11 +67,11 @@ class Flights:
         term: Term,
         reading: Reading,
         telling: Telling,
-        keeper: RecordKeeper,
-        ended: FlightEnded,
-        replan: Callable[[Flight, str], None],
+        keeper: RecordWriter,
+        ended: PreemptionEnded,
+        replan: Callable[[Preemption, str], None],
     ) -> None:
-        self.book = reading.book
+        self.reservations = reading.reservations
         self.keeper = keeper
         self._settings = term.settings
         self._snapshot = reading.snapshot
@@ -95,11 +95,11 @@ class Flights:
         self.comparison = self._comparison = self.units.comparison
         self.shown, self.problem = self._comparison.shown, self._comparison.problem
         self.crowded, self.room_came = self._comparison.crowded, self._comparison.room_came
-        self._crowding = Crowding(self.book, self.crowded, term.clocks.monotonic)
+        self._crowding = Starvation(self.reservations, self.crowded, term.clocks.monotonic)
         lifetimes = Lifetimes(term, reading, telling, keeper, self.evictions, ended)
         self._enter, self.leave, self.end = lifetimes.enter, lifetimes.leave, lifetimes.end
         self.give_way = lifetimes.give_way
-        sightings = Sightings(
+        sightings = EventHandlers(
             term,
             reading,
             telling,
@@ -117,11 +117,11 @@ class Flights:
     def draft(
         self,
         plan: Plan,
-        before: Flight | None = None,
+        before: Preemption | None = None,
         seen: Snapshot | None = None,
         held: Iterable[Hold] = (),
-    ) -> Flight:
-        """Return a flight for a plan, as the cluster is now; nothing is held yet.
+    ) -> Preemption:
+        """Return a preemption for a plan, as the cluster is now; nothing is held yet.
 
         ``before`` is the gang's plan that it takes the place of. ``seen`` is the cluster that the
         plan was searched for in, ``held`` the seats then: what has room since may spare victims.
@@ -133,12 +133,12 @@ class Flights:
             for seat in plan.seats
             if seat.uid in snapshot.pending
         }
-        return Flight(
+        return Preemption(
             plan=plan,
             id=f"{self._random.getrandbits(48):012x}",
             pods=pods,
             seats={seat.uid: seat.node for seat in plan.seats},
-            state=FlightState.PLANNED,
+            state=PreemptionState.PLANNED,
             since=now,
             victims={v.uid: v for v in plan.victims if present(v, snapshot)},
             waits={v.uid: v for v in plan.waits_for if present(v, snapshot)},
@@ -155,51 +155,53 @@ class Flights:
             ),
         )
 
-    def begin(self, flight: Flight) -> None:
+    def begin(self, preemption: Preemption) -> None:
         """Hold the seats of a draft that holds now, and start to act on it."""
-        self._enter(flight)
-        self._spawn(self._act(flight))
+        self._enter(preemption)
+        self._spawn(self._act(preemption))
 
-    def resume(self, flight: Flight) -> str:
+    def resume(self, preemption: Preemption) -> str:
         """Go on with a recorded plan of a life before; return why not, "" when it goes on."""
-        self._enter(flight)
-        flight.held = -inf  # a life before has held the seats
-        why = self.problem(flight)
+        self._enter(preemption)
+        preemption.held = -inf  # a life before has held the seats
+        why = self.problem(preemption)
         if why:
-            self.leave(flight)
+            self.leave(preemption)
             return why
-        for node in flight.seats.values():
+        for node in preemption.seats.values():
             # Where its members sit already, seats of those of whom none does make room.
-            self.book.doubt(node, but=flight)
-        if not flight.victims and not flight.waits:
+            self.reservations.doubt(node, but=preemption)
+        if not preemption.victims and not preemption.waits:
             # Its seats were open: members may have been answered, and not be seen bound yet.
-            flight.presumed = set(flight.seats)
-            self._spawn(self._presume(flight))
-        self._spawn(self._act(flight))
+            preemption.presumed = set(preemption.seats)
+            self._spawn(self._presume(preemption))
+        self._spawn(self._act(preemption))
         return ""
 
-    async def _presume(self, flight: Flight) -> None:
+    async def _presume(self, preemption: Preemption) -> None:
         """After a while, whoever was given a seat in a life before sits, or asks again."""
         await asyncio.sleep(PRESUMED_SECONDS)
-        self.book.not_coming(flight, flight.presumed)
+        self.reservations.not_coming(preemption, preemption.presumed)
 
     def change(
-        self, flight: Flight, why: str = "it is changed", displaced_by: Sequence[Pod] = ()
+        self, preemption: Preemption, why: str = "it is changed", displaced_by: Sequence[Pod] = ()
     ) -> None:
         """Stop what can be stopped of a plan that does not hold any more."""
-        flight.displaced_by, flight.changed_for = tuple(displaced_by), why
-        flight.enter(FlightState.CHANGING, self._clocks.monotonic())
-        self.book.released(flight, why)
-        self.evictions.release(flight.id)
+        preemption.displaced_by, preemption.changed_for = tuple(displaced_by), why
+        preemption.enter(PreemptionState.CHANGING, self._clocks.monotonic())
+        self.reservations.released(preemption, why)
+        self.evictions.release(preemption.id)
 
-    async def _act(self, flight: Flight) -> None:
-        victims = list(flight.victims.values())
-        budgeted = self._check.budgeted(victims, flight.plan.priority)
+    async def _act(self, preemption: Preemption) -> None:
+        victims = list(preemption.victims.values())
+        budgeted = self._check.budgeted(victims, preemption.plan.priority)
         try:
             await self._evictor.rehearse(
                 victims,
                 budgeted,
-                lambda victim: flight.state is FlightState.PLANNED and victim.uid in flight.victims,
+                lambda victim: (
+                    preemption.state is PreemptionState.PLANNED and victim.uid in preemption.victims
+                ),
             )
         except EvictionRefused as refused:
             uid, error = refused.victim.uid, refused.error
@@ -212,95 +214,102 @@ class Flights:
                 readable=refused.readable,
                 rehearsed=True,
             )
-            if flight.state is FlightState.PLANNED:
+            if preemption.state is PreemptionState.PLANNED:
                 why = f"an eviction was refused in rehearsal, nobody is evicted: {refused}"
-                self.end(flight, Outcome.GAVE_UP, why, penal=True)
+                self.end(preemption, Outcome.GAVE_UP, why, penal=True)
             return
-        if flight.state is not FlightState.PLANNED:
+        if preemption.state is not PreemptionState.PLANNED:
             return  # it ended meanwhile, or another plan is searched for
-        if flight.recorded:
-            await self._go_on(flight)
+        if preemption.recorded:
+            await self._go_on(preemption)
             return
         try:
-            others = others_of(flight.plan, self._snapshot())
-            await self.keeper.write(flight, self._clocks.wall(), others)
+            others = others_of(preemption.plan, self._snapshot())
+            await self.keeper.write(preemption, self._clocks.wall(), others)
         except ApiError as failed:
-            if not flight.over:
+            if not preemption.over:
                 why = f"the plan's record cannot be written, so nothing is evicted: {failed}"
-                self.end(flight, Outcome.GAVE_UP, why, code=Code.API, penal=True)
+                self.end(preemption, Outcome.GAVE_UP, why, code=Code.API, penal=True)
             return
-        flight.recorded = True
-        if flight.state is FlightState.PLANNED:
-            await self._go_on(flight)
+        preemption.recorded = True
+        if preemption.state is PreemptionState.PLANNED:
+            await self._go_on(preemption)
 
-    async def _go_on(self, flight: Flight) -> None:
+    async def _go_on(self, preemption: Preemption) -> None:
         """Compare a recorded plan with the newest state, then do what it needs next."""
-        why = self.problem(flight) or self._comparison.spares(flight)
+        why = self.problem(preemption) or self._comparison.spares(preemption)
         if why:
-            self._replan(flight, why)
+            self._replan(preemption, why)
             return
-        flight.enter(FlightState.EVICTING, self._clocks.monotonic())
-        flight.nodes = self._snapshot().nodes
-        hints = self._settings.seats.nominate and bool(flight.victims or flight.waits)
-        await self.units.begin(flight)
-        if flight.state is FlightState.EVICTING:
-            self._advance(flight)
+        preemption.enter(PreemptionState.EVICTING, self._clocks.monotonic())
+        preemption.nodes = self._snapshot().nodes
+        hints = self._settings.seats.nominate and bool(preemption.victims or preemption.waits)
+        await self.units.begin(preemption)
+        if preemption.state is PreemptionState.EVICTING:
+            self._advance(preemption)
         if hints:
-            await self._nominate(flight)
+            await self._nominate(preemption)
 
-    async def _nominate(self, flight: Flight) -> None:
+    async def _nominate(self, preemption: Preemption) -> None:
         """Give autoscalers their hint; the evictions, which the gang waits for, go first."""
-        while flight.state is FlightState.EVICTING and self.evictions.waiting:  # noqa: ASYNC110
+        while preemption.state is PreemptionState.EVICTING and self.evictions.waiting:  # noqa: ASYNC110
             await asyncio.sleep(LOOK_SECONDS)
-        if flight.state in (FlightState.EVICTING, FlightState.WAITING, FlightState.OPEN):
-            await self._notices.nominations.write(flight)
+        if preemption.state in (
+            PreemptionState.EVICTING,
+            PreemptionState.WAITING,
+            PreemptionState.OPEN,
+        ):
+            await self._notices.nominations.write(preemption)
 
     # -- 6, 7: wait, open -----------------------------------------------------------------
 
-    def _advance(self, flight: Flight) -> None:
+    def _advance(self, preemption: Preemption) -> None:
         """Move to the state that what is left to go away calls for."""
-        if flight.state not in (FlightState.EVICTING, FlightState.WAITING):
+        if preemption.state not in (PreemptionState.EVICTING, PreemptionState.WAITING):
             return
-        if flight.victims or flight.waits:
-            if flight.state is FlightState.EVICTING and flight.victims.keys() <= flight.sent:
-                flight.enter(FlightState.WAITING, self._clocks.monotonic())
+        if preemption.victims or preemption.waits:
+            if (
+                preemption.state is PreemptionState.EVICTING
+                and preemption.victims.keys() <= preemption.sent
+            ):
+                preemption.enter(PreemptionState.WAITING, self._clocks.monotonic())
             return
         if self._stale() is not None:
             return  # what it would be compared with is old; tick comes back to it
-        why = self.problem(flight)
+        why = self.problem(preemption)
         if why:
-            self._replan(flight, why)
+            self._replan(preemption, why)
             return
-        flight.doubted = False
-        if self.crowded(flight):
+        preemption.doubted = False
+        if self.crowded(preemption):
             return  # tick comes back to it
-        flight.enter(FlightState.OPEN, self._clocks.monotonic())
-        flight.deadline = flight.since + self._settings.seats.bind_seconds
-        log.info("seats open", gang=str(flight.key), seats=len(flight.seats))
-        self._spawn(self._notices.calls.until_seated(flight))
+        preemption.enter(PreemptionState.OPEN, self._clocks.monotonic())
+        preemption.deadline = preemption.since + self._settings.seats.bind_seconds
+        log.info("seats open", gang=str(preemption.key), seats=len(preemption.seats))
+        self._spawn(self._notices.calls.until_seated(preemption))
 
-    def seat_given(self, flight: Flight, pod: Pod) -> None:
+    def seat_given(self, preemption: Preemption, pod: Pod) -> None:
         """Note that a member was told its seat: it is bound there soon, or asks again."""
-        self.book.answered(flight, pod.uid, self._clocks.monotonic())
+        self.reservations.answered(preemption, pod.uid, self._clocks.monotonic())
 
-    def _blame(self, flight: Flight) -> None:
+    def _blame(self, preemption: Preemption) -> None:
         """Note whose pods did not go, where that is what a plan is given up for."""
-        if flight.state not in (FlightState.EVICTING, FlightState.WAITING):
+        if preemption.state not in (PreemptionState.EVICTING, PreemptionState.WAITING):
             return
         snapshot = self._snapshot()
-        for victim in (*flight.victims.values(), *flight.waits.values()):
+        for victim in (*preemption.victims.values(), *preemption.waits.values()):
             pod = present(victim, snapshot)
             if pod is not None and pod.deleting:
-                flight.stayed[victim.uid] = victim
+                preemption.stayed[victim.uid] = victim
                 self.evictions.refusals.stayed(victim.uid)
             elif pod is not None:
-                flight.unsent = True  # its request is on its way, for all that is known
+                preemption.unsent = True  # its request is on its way, for all that is known
 
     def tick(self) -> None:
         """Look at deadlines, and at plans when nodes or namespaces have changed. No waiting."""
         self.units.wake_held_back()
-        look_at_each(self.book, self._progress)
-        look_at_each(self.book, self._deadline)
+        look_at_each(self.reservations, self._progress)
+        look_at_each(self.reservations, self._deadline)
         if self._clocks.monotonic() >= self._looks_after:
             self._looks_after = self._clocks.monotonic() + LOOK_AFTER_SECONDS
             self.evictions.look_after(fresh=self._stale() is None)
@@ -309,32 +318,38 @@ class Flights:
         ground = (snapshot.nodes, snapshot.namespaces if self._chooses else None)
         if any(new is not old for new, old in zip(ground, self._seen, strict=True)):
             self._seen = ground
-            for flight in self.book:
-                flight.doubted |= flight.recorded  # others are compared when they are recorded
-        look_at_each(self.book, self._ground)
+            for preemption in self.reservations:
+                preemption.doubted |= (
+                    preemption.recorded
+                )  # others are compared when they are recorded
+        look_at_each(self.reservations, self._ground)
 
-    def _progress(self, flight: Flight) -> None:
-        if not flight.victims and not flight.waits:
-            self._advance(flight)
-        self._crowding.look(flight)
+    def _progress(self, preemption: Preemption) -> None:
+        if not preemption.victims and not preemption.waits:
+            self._advance(preemption)
+        self._crowding.look(preemption)
 
-    def _deadline(self, flight: Flight) -> None:
-        errors = [unit.error for unit in self.evictions.of_plan(flight.id) if unit.error]
-        overdue = late(flight, self._clocks.monotonic(), self._settings.seats, errors)
+    def _deadline(self, preemption: Preemption) -> None:
+        errors = [unit.error for unit in self.evictions.of_plan(preemption.id) if unit.error]
+        overdue = late(preemption, self._clocks.monotonic(), self._settings.seats, errors)
         if overdue is not None:
-            self._blame(flight)
-            self.end(flight, Outcome.GAVE_UP, overdue, penal=True)
+            self._blame(preemption)
+            self.end(preemption, Outcome.GAVE_UP, overdue, penal=True)
 
-    def _ground(self, flight: Flight) -> None:
+    def _ground(self, preemption: Preemption) -> None:
         """Look at what the plan rests on."""
-        if self._clocks.monotonic() - flight.answered_at > ANSWER_SECONDS:
-            self.book.not_coming(flight, flight.answered)
-        if flight.recorded:
-            why = self.problem(flight) if flight.doubted else self._comparison.stays(flight)
-            flight.doubted = False
+        if self._clocks.monotonic() - preemption.answered_at > ANSWER_SECONDS:
+            self.reservations.not_coming(preemption, preemption.answered)
+        if preemption.recorded:
+            why = (
+                self.problem(preemption)
+                if preemption.doubted
+                else self._comparison.stays(preemption)
+            )
+            preemption.doubted = False
         else:
             # Compared when it is recorded, which may take long. Until then its seats would be held
             # against everybody, for a gang that is left alone.
-            why = self._check.not_for(flight.key.namespace)
+            why = self._check.not_for(preemption.key.namespace)
         if why:
-            self._replan(flight, why)
+            self._replan(preemption, why)

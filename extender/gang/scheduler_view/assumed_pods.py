@@ -32,7 +32,7 @@ BLIND_SECONDS = 2.0
 NOBODY = GangKey("offer", "", "")
 
 
-class PodOffer(Struct, frozen=True):
+class AssumedPod(Struct, frozen=True):
     """One answer to one pod."""
 
     requests: Requests
@@ -44,7 +44,7 @@ class PodOffer(Struct, frozen=True):
     """For how long, of all time until then, changes had been shown."""
 
 
-class UnsettledOffers:
+class AssumedPods:
     """Unsettled offers by pod, oldest first.
 
     ``monotonic`` gives seconds, ``stale_for`` for how many of them changes may have been missed.
@@ -63,7 +63,7 @@ class UnsettledOffers:
         self._looked = monotonic()
         self._shown = 0.0
         self._most_names = most_names
-        self._made: dict[str, PodOffer] = {}
+        self._made: dict[str, AssumedPod] = {}
         self._named: dict[str, int] = {}
         """Uid -> how many names are kept, the oldest first."""
         self._names = 0
@@ -86,7 +86,9 @@ class UnsettledOffers:
         void."""
         self.look()
         self._drop(pod.uid)
-        self._made[pod.uid] = PodOffer(pod.requests, pod.priority, nodes, self._looked, self._shown)
+        self._made[pod.uid] = AssumedPod(
+            pod.requests, pod.priority, nodes, self._looked, self._shown
+        )
         if nodes is not None:
             self._named[pod.uid] = len(nodes)
             self._names += len(nodes)
@@ -99,7 +101,7 @@ class UnsettledOffers:
             self._names -= self._named.pop(oldest)
             self._made[oldest] = replace(self._made[oldest], nodes=None)
 
-    def settled(self, uid: str) -> PodOffer | None:
+    def settled(self, uid: str) -> AssumedPod | None:
         """The pod is bound, gone or asked about again; return what it was offered last."""
         return self._drop(uid)
 
@@ -115,10 +117,10 @@ class UnsettledOffers:
         offer = self._made.get(uid)
         return offer is not None and self._counts(offer)
 
-    def _counts(self, offer: PodOffer) -> bool:
+    def _counts(self, offer: AssumedPod) -> bool:
         return self._shown - offer.shown <= OFFER_SECONDS
 
-    def _drop(self, uid: str) -> PodOffer | None:
+    def _drop(self, uid: str) -> AssumedPod | None:
         self._names -= self._named.pop(uid, 0)
         return self._made.pop(uid, None)
 

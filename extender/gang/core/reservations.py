@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from extender.gang.booking.booked_room import BookedRoom, BookingClaim
 from extender.gang.core.victim_units import VictimUnits
 from extender.gang.plan.candidates import Candidates
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.objects import GangKey, Pod, Requests
 from extender.model.plan import Hold, LeavingPod, Plan, Seat, Victim
 from extender.model.snapshot import Snapshot
@@ -54,7 +54,7 @@ class TurnedAway(Struct, frozen=True, kw_only=True):
     """The question was about its nominated seat alone: one about a list may follow."""
 
 
-class Flight(Struct, kw_only=True):
+class Preemption(Struct, kw_only=True):
     """A plan in flight. Mutable; owned by the coordinator."""
 
     plan: Plan
@@ -64,7 +64,7 @@ class Flight(Struct, kw_only=True):
     """uid -> member as it was when planned; the seats' requests and classes."""
     seats: dict[str, str]
     """uid -> node, for seats not yet seen bound."""
-    state: FlightState
+    state: PreemptionState
     since: float
     """Monotonic time at which ``state`` was entered."""
     victims: dict[str, Victim] = field(default_factory=dict)
@@ -141,12 +141,12 @@ class Flight(Struct, kw_only=True):
     """It ends before the API server took its evictions."""
     yields: bool = False
     """It ends for the sake of a more urgent plan."""
-    path: list[tuple[FlightState, float]] = field(default_factory=list)
+    path: list[tuple[PreemptionState, float]] = field(default_factory=list)
     """The states that it has entered so far, each with its monotonic time: for traces."""
     acting: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once it is past FlightState.PLANNED, whichever way."""
 
-    def enter(self, state: FlightState, now: float) -> None:
+    def enter(self, state: PreemptionState, now: float) -> None:
         """Note that it is in another state; ``now`` is monotonic."""
         self.state, self.since = state, now
         self.path.append((state, now))
@@ -160,7 +160,7 @@ class Flight(Struct, kw_only=True):
     @property
     def over(self) -> bool:
         """Whether the plan has ended, whichever way."""
-        return self.state is FlightState.ENDED
+        return self.state is PreemptionState.ENDED
 
     @property
     def binding(self) -> bool:
@@ -185,12 +185,12 @@ class Flight(Struct, kw_only=True):
         return self.closed or self.binding
 
 
-class Book:
+class Reservations:
     """All plans in flight, indexed by gang, member and node."""
 
     def __init__(self) -> None:
         self.version = 0
-        self._flights: dict[GangKey, Flight] = {}
+        self._preemptions: dict[GangKey, Preemption] = {}
         self._by_member: dict[str, GangKey] = {}
         self._by_node: dict[str, dict[str, Hold]] = {}
         self._units = VictimUnits()
@@ -202,48 +202,50 @@ class Book:
         """Called with each node of which less is held, or perhaps booked, than before."""
         self.booked = BookedRoom()
         """What gangs with a booked start keep of free room; no part of any plan."""
-        self.released: Callable[[Flight, str], None] = lambda flight, why: None
+        self.released: Callable[[Preemption, str], None] = lambda preemption, why: None
         """Called with a plan whose seats nobody may take any more, and why: changing, or over."""
 
     def __len__(self) -> int:
-        return len(self._flights)
+        return len(self._preemptions)
 
-    def __iter__(self) -> Iterator[Flight]:
-        return iter(list(self._flights.values()))
+    def __iter__(self) -> Iterator[Preemption]:
+        return iter(list(self._preemptions.values()))
 
-    def get(self, key: GangKey) -> Flight | None:
+    def get(self, key: GangKey) -> Preemption | None:
         """Return the gang's plan in flight."""
-        return self._flights.get(key)
+        return self._preemptions.get(key)
 
-    def of_member(self, uid: str) -> Flight | None:
+    def of_member(self, uid: str) -> Preemption | None:
         """Return the plan in which this pod has an untaken seat."""
         key = self._by_member.get(uid)
-        return self._flights.get(key) if key is not None else None
+        return self._preemptions.get(key) if key is not None else None
 
     def takes_unit(self, name: str) -> bool:
         """Whether a plan in flight is to evict what goes together under this name."""
         return self._units.taken(name)
 
-    def open_flight(self, flight: Flight, leaving: Iterable[tuple[str, str, Requests]]) -> None:
+    def open_preemption(
+        self, preemption: Preemption, leaving: Iterable[tuple[str, str, Requests]]
+    ) -> None:
         """Enter a plan; ``leaving`` is (node, uid, requests) of pods about to go."""
-        self.close(flight.key)
-        self._flights[flight.key] = flight
-        self._units.entered(flight)
-        for uid, node in flight.seats.items():
-            self._hold(flight, uid, node)
+        self.close(preemption.key)
+        self._preemptions[preemption.key] = preemption
+        self._units.entered(preemption)
+        for uid, node in preemption.seats.items():
+            self._hold(preemption, uid, node)
         for node, uid, requests in leaving:
             self._leaving.setdefault(node, {})[uid] = requests
             self.touched(node)
         self.version += 1
 
-    def _hold(self, flight: Flight, uid: str, node: str) -> None:
-        self._by_member[uid] = flight.key
+    def _hold(self, preemption: Preemption, uid: str, node: str) -> None:
+        self._by_member[uid] = preemption.key
         self._by_node.setdefault(node, {})[uid] = Hold(
-            gang=flight.key,
-            priority=flight.plan.priority,
+            gang=preemption.key,
+            priority=preemption.plan.priority,
             uid=uid,
             node=node,
-            requests=flight.pods[uid].requests,
+            requests=preemption.pods[uid].requests,
         )
         self.touched(node)
 
@@ -257,79 +259,81 @@ class Book:
                 del self._by_node[node]
             self.vacated(node)
 
-    def close(self, key: GangKey) -> Flight | None:
+    def close(self, key: GangKey) -> Preemption | None:
         """Take a plan out of the book; its seats are free for everyone again."""
-        flight = self._flights.pop(key, None)
-        if flight is None:
+        preemption = self._preemptions.pop(key, None)
+        if preemption is None:
             return None
         self._units.left(key)
-        for uid, node in flight.seats.items():
+        for uid, node in preemption.seats.items():
             self._unhold(uid, node)
         self.version += 1
-        return flight
+        return preemption
 
     def seat_taken(self, uid: str) -> None:
         """Drop the hold of a member that is bound."""
-        flight = self.of_member(uid)
-        if flight is None:
+        preemption = self.of_member(uid)
+        if preemption is None:
             return
-        was = flight.binding
-        self._unhold(uid, flight.seats.pop(uid))
-        flight.missed.pop(uid, None)
-        flight.answered.discard(uid)
-        flight.presumed.discard(uid)
+        was = preemption.binding
+        self._unhold(uid, preemption.seats.pop(uid))
+        preemption.missed.pop(uid, None)
+        preemption.answered.discard(uid)
+        preemption.presumed.discard(uid)
         self.version += 1
-        self._settle_firmness(flight, was=was)
+        self._settle_firmness(preemption, was=was)
 
-    def seat_back(self, flight: Flight, pod: Pod, node: str) -> None:
+    def seat_back(self, preemption: Preemption, pod: Pod, node: str) -> None:
         """A member that sat waits again: its seat is held as it was."""
-        was = flight.binding
-        flight.pods[pod.uid] = pod  # one of a life before was not among those that waited
-        flight.seats[pod.uid] = node
-        self._hold(flight, pod.uid, node)
+        was = preemption.binding
+        preemption.pods[pod.uid] = pod  # one of a life before was not among those that waited
+        preemption.seats[pod.uid] = node
+        self._hold(preemption, pod.uid, node)
         self.version += 1
-        self._settle_firmness(flight, was=was)
+        self._settle_firmness(preemption, was=was)
 
-    def seat_lost(self, flight: Flight, uid: str) -> None:
+    def seat_lost(self, preemption: Preemption, uid: str) -> None:
         """A member that the others can do without is gone: the plan is for them alone."""
-        left = tuple(seat for seat in flight.plan.seats if seat.uid != uid)
+        left = tuple(seat for seat in preemption.plan.seats if seat.uid != uid)
         self.seat_taken(uid)
-        flight.plan = replace(flight.plan, seats=left)
+        preemption.plan = replace(preemption.plan, seats=left)
 
-    def resized(self, flight: Flight, pod: Pod) -> None:
+    def resized(self, preemption: Preemption, pod: Pod) -> None:
         """A member asks for another amount now: its seat takes as much."""
-        flight.pods[pod.uid] = pod
-        self._hold(flight, pod.uid, flight.seats[pod.uid])
+        preemption.pods[pod.uid] = pod
+        self._hold(preemption, pod.uid, preemption.seats[pod.uid])
         self.version += 1
 
-    def answered(self, flight: Flight, uid: str, now: float) -> None:
+    def answered(self, preemption: Preemption, uid: str, now: float) -> None:
         """A member was given its seat at ``now`` (monotonic): its gang's seats are firm."""
-        was = flight.binding
-        flight.answered.add(uid)
-        flight.presumed.discard(uid)  # it has asked, so it was not on its way from a life before
-        flight.answered_at = now
-        self._settle_firmness(flight, was=was)
+        was = preemption.binding
+        preemption.answered.add(uid)
+        preemption.presumed.discard(
+            uid
+        )  # it has asked, so it was not on its way from a life before
+        preemption.answered_at = now
+        self._settle_firmness(preemption, was=was)
 
-    def keep_away(self, flight: Flight, since: float) -> None:
+    def keep_away(self, preemption: Preemption, since: float) -> None:
         """Keep more urgent pods of no gang off its seats since then (monotonic); 0: no longer."""
-        flight.closed = bool(since)
-        flight.closed_at = since or flight.closed_at
+        preemption.closed = bool(since)
+        preemption.closed_at = since or preemption.closed_at
         self.version += 1  # what others were told of these seats does not stand
-        for node in flight.seats.values():
+        for node in preemption.seats.values():
             self.touched(node)
 
-    def not_coming(self, flight: Flight, uids: Iterable[str]) -> None:
+    def not_coming(self, preemption: Preemption, uids: Iterable[str]) -> None:
         """These members are not on their way to their seats, or not any more."""
-        was = flight.binding
+        was = preemption.binding
         gone = set(uids)
-        flight.answered -= gone
-        flight.presumed -= gone
-        self._settle_firmness(flight, was=was)
+        preemption.answered -= gone
+        preemption.presumed -= gone
+        self._settle_firmness(preemption, was=was)
 
-    def _settle_firmness(self, flight: Flight, *, was: bool) -> None:
-        if flight.binding is not was:
+    def _settle_firmness(self, preemption: Preemption, *, was: bool) -> None:
+        if preemption.binding is not was:
             self.version += 1  # what others were told of these seats does not stand
-            for node in flight.seats.values():
+            for node in preemption.seats.values():
                 self.touched(node)
 
     def pod_left(self, node: str, uid: str) -> None:
@@ -341,52 +345,52 @@ class Book:
             if not leaving:
                 del self._leaving[node]
 
-    def swap(self, flight: Flight, one: str, other: str) -> None:
+    def swap(self, preemption: Preemption, one: str, other: str) -> None:
         """Exchange the seats of two members of one plan."""
-        a, b = flight.seats[one], flight.seats[other]
+        a, b = preemption.seats[one], preemption.seats[other]
         self._unhold(one, a)
         self._unhold(other, b)
-        flight.seats[one], flight.seats[other] = b, a
-        self._hold(flight, one, b)
-        self._hold(flight, other, a)
+        preemption.seats[one], preemption.seats[other] = b, a
+        self._hold(preemption, one, b)
+        self._hold(preemption, other, a)
         self.version += 1
 
-    def move(self, flight: Flight, uid: str, node: str) -> None:
+    def move(self, preemption: Preemption, uid: str, node: str) -> None:
         """Move a member's seat to another node."""
-        self._unhold(uid, flight.seats[uid])
-        flight.seats[uid] = node
-        flight.missed.pop(uid, None)
-        flight.tries.pop(uid, None)
-        self._hold(flight, uid, node)
+        self._unhold(uid, preemption.seats[uid])
+        preemption.seats[uid] = node
+        preemption.missed.pop(uid, None)
+        preemption.tries.pop(uid, None)
+        self._hold(preemption, uid, node)
         self.version += 1
 
     def holds(self) -> list[Hold]:
         """Return every untaken seat, by node then uid; firm where its gang is being seated."""
-        firm = {flight.key for flight in self._flights.values() if flight.binding}
+        firm = {preemption.key for preemption in self._preemptions.values() if preemption.binding}
         return [
             replace(held[uid], firm=True) if held[uid].gang in firm else held[uid]
             for _, held in sorted(self._by_node.items())
             for uid in sorted(held)
         ]
 
-    def doubt(self, node: str, but: Flight | None = None) -> None:
+    def doubt(self, node: str, but: Preemption | None = None) -> None:
         """Have the plans with seats on a node compared again, all but one."""
         for key in {hold.gang for hold in self.holds_on(node)}:
-            flight = self._flights.get(key)
-            if flight is not None and flight is not but:
-                flight.doubted = True
+            preemption = self._preemptions.get(key)
+            if preemption is not None and preemption is not but:
+                preemption.doubted = True
 
     def unadmitted(self, pod: Pod) -> None:
         """A pod took room on its node that it was not offered: the plans of other namespaces with
         seats there are not to blame for what they lack."""
         for key in {hold.gang for hold in self.holds_on(pod.node)}:
-            flight = self._flights.get(key)
-            if flight is None or key.namespace == pod.namespace:
+            preemption = self._preemptions.get(key)
+            if preemption is None or key.namespace == pod.namespace:
                 continue
-            flight.unadmitted.pop(pod.uid, None)
-            flight.unadmitted[pod.uid] = pod
-            while len(flight.unadmitted) > MOST_UNADMITTED:
-                del flight.unadmitted[next(iter(flight.unadmitted))]
+            preemption.unadmitted.pop(pod.uid, None)
+            preemption.unadmitted[pod.uid] = pod
+            while len(preemption.unadmitted) > MOST_UNADMITTED:
+                del preemption.unadmitted[next(iter(preemption.unadmitted))]
 
     def nodes(self) -> set[str]:
         """Return the nodes on which a seat is held, or room is booked."""
@@ -412,7 +416,7 @@ class Book:
         return [
             hold
             for hold in self.holds_on(node)
-            if hold.priority >= priority or self._flights[hold.gang].firm
+            if hold.priority >= priority or self._preemptions[hold.gang].firm
         ]
 
     def leaving_on(self, node: str) -> Collection[LeavingPod]:
@@ -420,14 +424,14 @@ class Book:
         return self._leaving.get(node, {}).items()
 
 
-def seats_of(flight: Flight) -> tuple[Seat, ...]:
+def seats_of(preemption: Preemption) -> tuple[Seat, ...]:
     """Return the untaken seats as records, by node then uid."""
     return tuple(
         Seat(
             uid=uid,
-            namespace=flight.pods[uid].namespace,
-            name=flight.pods[uid].name,
+            namespace=preemption.pods[uid].namespace,
+            name=preemption.pods[uid].name,
             node=node,
         )
-        for uid, node in sorted(flight.seats.items(), key=lambda item: (item[1], item[0]))
+        for uid, node in sorted(preemption.seats.items(), key=lambda item: (item[1], item[0]))
     )

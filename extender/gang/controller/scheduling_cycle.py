@@ -17,8 +17,8 @@ from extender.gang.controller.cluster_source import ClusterSource
 from extender.gang.controller.pending_gangs import can_be_planned
 from extender.gang.controller.planner_thread import Overran, PlannerThread
 from extender.gang.controller.waiting import Version, Waiting
-from extender.gang.core.book import Book, Flight
-from extender.gang.core.flights import Flights
+from extender.gang.core.preemptions import Preemptions
+from extender.gang.core.reservations import Preemption, Reservations
 from extender.gang.fairness.admission import Admission
 from extender.gang.fairness.fair_lock import FairLock
 from extender.gang.plan.candidates import Candidates
@@ -27,7 +27,7 @@ from extender.gang.plan.question import Masks
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import gangs_of, unchanged
 from extender.gang.runtime.clocks import Clocks
-from extender.gang.scheduler_view.evidence import Evidence
+from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.gang.tell.decisions import (
     Decision,
     Decisions,
@@ -57,7 +57,7 @@ NEVER = (-1, -1, -1)
 """A version that is never the present one."""
 
 
-class PlanningTurns:
+class SchedulingCycle:
     """Takes a gang from a question to a plan in flight, or to a refusal. One event loop only.
 
     ``stale()`` says why nothing can be decided now: asked before and after each search, which
@@ -66,14 +66,14 @@ class PlanningTurns:
 
     def __init__(
         self,
-        book: Book,
+        reservations: Reservations,
         source: ClusterSource,
         resolver: Resolver,
-        evidence: Evidence,
+        evidence: NodeLists,
         waiting: Waiting,
         planner_thread: PlannerThread,
         admission: Admission,
-        flights: Flights,
+        preemptions: Preemptions,
         clocks: Clocks,
         decisions: Decisions,
         decide: Callable[[Decision], None],
@@ -81,13 +81,13 @@ class PlanningTurns:
     ) -> None:
         self.lock = FairLock(admission.order)
         self._admission = admission
-        self._book = book
+        self._reservations = reservations
         self._source = source
         self._resolver = resolver
         self._evidence = evidence
         self._waiting = waiting
         self._planner_thread = planner_thread
-        self._flights = flights
+        self._preemptions = preemptions
         self._clocks = clocks
         self._decisions = decisions
         self._decide = decide
@@ -99,11 +99,11 @@ class PlanningTurns:
 
     def version(self) -> Version:
         """Return what an answer rests on; another one when it may be another answer."""
-        refusals = self._flights.evictions.refusals
+        refusals = self._preemptions.evictions.refusals
         refusals.unevictable()  # some refusals may just have been forgotten
         beside = refusals.version + self._admission.stayed.version(self._clocks.monotonic())
         beside += self._evidence.version()
-        return (self._source.generation, self._book.version, beside)
+        return (self._source.generation, self._reservations.version, beside)
 
     async def plan(
         self,
@@ -112,12 +112,12 @@ class PlanningTurns:
         offered: Masks | None,
         single: Gang | None,
         masks: Masks,
-        before: Flight | None = None,
+        before: Preemption | None = None,
         asked: float = inf,
         candidates: Candidates | None = None,
         *,
         ahead: bool = False,
-    ) -> Flight | Refusal:
+    ) -> Preemption | Refusal:
         """Search, compare with the newest state, hold the seats. ``lock`` must be held.
 
         ``asked``: when kube-scheduler asked the question that ``offered`` is of, monotonic.
@@ -132,7 +132,7 @@ class PlanningTurns:
                 return self._refuse(
                     Refusal(gang=key, code=Code.STALE, message=stale), NEVER, verb, 0.0
                 )
-            snapshot = self._flights.shown()
+            snapshot = self._preemptions.shown()
             version = self.version()
             gang = self._admission.ours(single or self._resolver.resolve(key, snapshot))
             waits = self._admission.left_alone(key, snapshot)
@@ -141,7 +141,7 @@ class PlanningTurns:
                 return self._refuse(waits, version, verb, 0.0, gang)
             began = self._clocks.monotonic()
             struck = self._struck(gang, snapshot, masks)
-            lists, held = self._lists(gang, offered, asked), self._book.holds()
+            lists, held = self._lists(gang, offered, asked), self._reservations.holds()
             free = self._free(candidates)
             causes = {pod.namespace for pod in before.displaced_by} if before else frozenset()
             answer = await self._search(gang, snapshot, struck, lists, candidates, causes)
@@ -152,7 +152,7 @@ class PlanningTurns:
                 # The list may be older than the snapshot: not a reason to stay with the answer.
                 version = version if not offered else NEVER
                 return self._refuse(answer, version, verb, seconds, gang)
-            draft = self._flights.draft(answer, before, snapshot, held)
+            draft = self._preemptions.draft(answer, before, snapshot, held)
             draft.candidates = candidates
             if first and await self._ahead_seated(gang, version):
                 return await self.plan(key, verb, offered, single, masks, asked=asked, ahead=True)
@@ -190,8 +190,8 @@ class PlanningTurns:
         for key in self._waiting.ahead(turn, version, MOST_AHEAD, AHEAD_SECONDS):
             if self._clocks.monotonic() - began >= AHEAD_SECONDS or self._stale() is not None:
                 break
-            other = self._admission.ours(self._resolver.resolve(key, self._flights.shown()))
-            if self._book.get(key) is None and can_be_planned(other):
+            other = self._admission.ours(self._resolver.resolve(key, self._preemptions.shown()))
+            if self._reservations.get(key) is None and can_be_planned(other):
                 try:
                     answer = await self.plan(key, Verb.LOOP, None, None, {}, ahead=True)
                 except NotReady:
@@ -200,7 +200,7 @@ class PlanningTurns:
                     # A mistake that this gang finds fails no other gang's plan.
                     log.exception("a gang ahead was not planned", gang=str(key))
                     continue
-                found = found or isinstance(answer, Flight)
+                found = found or isinstance(answer, Preemption)
         return found
 
     def _lists(self, gang: Gang, offered: Masks | None, asked: float) -> Masks | None:
@@ -228,7 +228,7 @@ class PlanningTurns:
         """Members that must still go would be counted as its own: it would run in part."""
         keys = {key for pod in gang.members for key in keys_of(gang.key, pod)}
         names = map(str, keys | {gang.key})
-        if not any(map(self._flights.evictions.owes, names)):
+        if not any(map(self._preemptions.evictions.owes, names)):
             return None
         return Refusal(
             gang=gang.key,
@@ -241,12 +241,12 @@ class PlanningTurns:
         """A member whose eviction is planned and not sent yet would be counted as its own too."""
         counted_on = gang.missing or gang.goes_whole
         seated = {pod.uid: pod.name for pod in gang.seated} if counted_on else {}
-        for flight in self._book if seated else ():
-            going = [seated[uid] for uid in flight.victims if uid in seated]
-            if going and flight.key != gang.key:
+        for preemption in self._reservations if seated else ():
+            going = [seated[uid] for uid in preemption.victims if uid in seated]
+            if going and preemption.key != gang.key:
                 message = (
-                    f"{min(going)} is to go for the more urgent {flight.key}: who joins the others "
-                    "is planned for after that"
+                    f"{min(going)} is to go for the more urgent {preemption.key}: "
+                    "who joins the others is planned for after that"
                 )
                 return Refusal(gang=gang.key, code=Code.SETTLING, message=message)
         return None
@@ -274,7 +274,7 @@ class PlanningTurns:
         them: it has come since, or it was our word that kept the pod off."""
         if candidates is None:
             return frozenset()
-        return self._evidence.freed_since(candidates.asked) | self._book.nodes()
+        return self._evidence.freed_since(candidates.asked) | self._reservations.nodes()
 
     async def _search(
         self,
@@ -292,10 +292,10 @@ class PlanningTurns:
     async def ask_single(self, single: Gang, candidates: Candidates) -> Plan | Refusal:
         """Return what would be planned for a pod of no gang. ``lock`` must be held."""
         free = self._free(candidates)
-        answer = await self._search_single(single, self._flights.shown(), {}, candidates)
+        answer = await self._search_single(single, self._preemptions.shown(), {}, candidates)
         # As in ``plan``: its victims might be spared by what has come to be free during the search.
         if isinstance(answer, Plan) and answer.victims and not self._free(candidates) <= free:
-            answer = await self._search_single(single, self._flights.shown(), {}, candidates)
+            answer = await self._search_single(single, self._preemptions.shown(), {}, candidates)
         return answer
 
     async def _search_single(
@@ -327,7 +327,7 @@ class PlanningTurns:
         ``causes``: the namespaces that have made it necessary, where that is not the gang's.
         """
         snapshot = self._admission.counted_on(gang, snapshot)
-        holds = (*self._book.holds(), *self.booked(gang, snapshot))
+        holds = (*self._reservations.holds(), *self.booked(gang, snapshot))
         self._decisions.searched(SearchInput(gang.key, snapshot, holds, masks, dict(offered or {})))
         began = self._clocks.monotonic()
         try:
@@ -362,28 +362,28 @@ class PlanningTurns:
             finally:
                 self._admission.searched(gang, self._clocks.monotonic() - began)
 
-    async def _outdated(self, draft: Flight, gang: Gang, snapshot: Snapshot) -> str:
+    async def _outdated(self, draft: Preemption, gang: Gang, snapshot: Snapshot) -> str:
         """Return why a plan made on ``snapshot`` does not hold now, "" when it does."""
-        newest = self._flights.shown()
+        newest = self._preemptions.shown()
         plan = draft.plan
         if not unchanged(plan, gang.key, snapshot, newest):
             present = self._gang_now(gang, newest)
             going = (*draft.victims.values(), *draft.waits.values())
             taken = {*plan.takes_over, gang.key}
-            holds = [hold for hold in self._book.holds() if hold.gang not in taken]
+            holds = [hold for hold in self._reservations.holds() if hold.gang not in taken]
             try:
                 why = await self._planner_thread.check(present, draft.seats, going, newest, holds)
             except Overran:
                 why = "it could not be compared with the newest state"
             if why:
                 return why
-        return self._takes_from_binding(draft) or self._flights.problem(draft)
+        return self._takes_from_binding(draft) or self._preemptions.problem(draft)
 
-    def _room_came(self, draft: Flight, snapshot: Snapshot, held: list[Hold]) -> bool:
+    def _room_came(self, draft: Preemption, snapshot: Snapshot, held: list[Hold]) -> bool:
         """Whether its victims might be spared by what is free since ``snapshot``, when these seats
         were held."""
         taken = {*draft.plan.takes_over, draft.key}
-        return bool(self._flights.room_came(draft, snapshot, held, taken))
+        return bool(self._preemptions.room_came(draft, snapshot, held, taken))
 
     def _gang_now(self, gang: Gang, snapshot: Snapshot) -> Gang:
         """Return the gang as it is in a newer snapshot."""
@@ -392,10 +392,10 @@ class PlanningTurns:
         uid = gang.members[0].uid
         return single_gang(snapshot.pending[uid]) if uid in snapshot.pending else gang
 
-    def _takes_from_binding(self, draft: Flight) -> str:
+    def _takes_from_binding(self, draft: Preemption) -> str:
         """Seats and members of a gang that is being seated are left alone until it sits."""
         broken = self._broken(draft.plan)
-        for other in self._book:
+        for other in self._reservations:
             wanted = other.key in draft.plan.takes_over or str(other.key) in broken
             if wanted and other.binding and other.key != draft.key:
                 return f"the members of {other.key} are just taking their seats"
@@ -404,29 +404,29 @@ class PlanningTurns:
     def _broken(self, plan: Plan) -> set[str]:
         return gangs_of(plan.victims, self._source.snapshot(), self._resolver.member_key)
 
-    def _commit(self, draft: Flight, verb: Verb, seconds: float) -> Flight:
-        """Hold the seats; from here on the flight goes on by itself."""
+    def _commit(self, draft: Preemption, verb: Verb, seconds: float) -> Preemption:
+        """Hold the seats; from here on the preemption goes on by itself."""
         plan = draft.plan
         broken, replaces = self._broken(plan), ""
-        for other in self._book:
+        for other in self._reservations:
             if other.key == draft.key:
                 replaces = f"takes the place of a plan that was changed: {other.changed_for}"
                 self._admission.replaced(other)
-                self._flights.give_way(other, draft)
+                self._preemptions.give_way(other, draft)
                 continue
             other.yields = other.key in plan.takes_over or str(other.key) in broken
             if other.key in plan.takes_over:
                 why = f"its seats go to the more urgent {plan.gang}"
-                self._flights.end(other, Outcome.GAVE_UP, why)
+                self._preemptions.end(other, Outcome.GAVE_UP, why)
             elif str(other.key) in broken:
                 why = f"its members go for the more urgent {plan.gang}"
-                self._flights.end(other, Outcome.GAVE_UP, why)
+                self._preemptions.end(other, Outcome.GAVE_UP, why)
         self._waiting.planned(plan.gang)
         decision = of_plan(plan, time=self._clocks.wall(), verb=verb, seconds=seconds)
         if replaces:
             decision = replace(decision, explanation=(replaces, *decision.explanation))
         self._decide(decision)
-        self._flights.begin(draft)
+        self._preemptions.begin(draft)
         return draft
 
     def _refuse(

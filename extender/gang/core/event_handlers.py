@@ -1,4 +1,4 @@
-"""What the cache reports of victims, members and others, and which flights it moves."""
+"""What the cache reports of victims, members and others, and which preemptions it moves."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable
 import structlog
 
 from extender.gang.controller.term import Reading, Telling, Term
-from extender.gang.core.book import Flight
 from extender.gang.core.evictions import Evictions
 from extender.gang.core.lifetimes import Lifetimes
+from extender.gang.core.reservations import Preemption
 from extender.gang.tell.decisions import Outcome
-from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.composite import unit_key
 from extender.model.objects import Pod
 from extender.model.texts import all_of, counted
@@ -19,13 +19,13 @@ from extender.model.texts import all_of, counted
 log = structlog.get_logger("gang")
 
 
-class Sightings:
+class EventHandlers:
     """Takes pod events in.
 
     ``leaves(pod, now)`` tells whether a pod is on its way out, and nobody need ask for it any more.
-    ``advance(flight)`` is asked to look at what a flight still waits for; ``replan(flight, why)``
-    for another plan. ``does_without(flight, uid)`` tells whether a gang is complete without one of
-    its members.
+    ``advance(preemption)`` looks at what a preemption still waits for;
+    ``replan(preemption, why)`` searches for another plan. ``does_without(preemption, uid)`` tells
+    whether a gang is complete without one of its members.
     """
 
     def __init__(
@@ -37,11 +37,11 @@ class Sightings:
         lifetimes: Lifetimes,
         *,
         leaves: Callable[[Pod, float], bool],
-        advance: Callable[[Flight], None],
-        replan: Callable[[Flight, str], None],
-        does_without: Callable[[Flight, str], bool],
+        advance: Callable[[Preemption], None],
+        replan: Callable[[Preemption, str], None],
+        does_without: Callable[[Preemption, str], bool],
     ) -> None:
-        self._book = reading.book
+        self._reservations = reading.reservations
         self._gangs = reading.gangs
         self._evictions = evictions
         self._lifetimes = lifetimes
@@ -79,28 +79,28 @@ class Sightings:
 
     def _resized(self, old: Pod, pod: Pod) -> None:
         """What rests on the pod's old size is compared: its own seat, and those beside it."""
-        own = self._book.of_member(pod.uid)
+        own = self._reservations.of_member(pod.uid)
         if own is not None:
-            self._book.resized(own, pod)
+            self._reservations.resized(own, pod)
         elif pod.node and _grew(old, pod):
-            self._book.unadmitted(pod)
-        self._book.doubt(pod.node if own is None else own.seats[pod.uid])
+            self._reservations.unadmitted(pod)
+        self._reservations.doubt(pod.node if own is None else own.seats[pod.uid])
 
     def _leaves(self, pod: Pod) -> bool:
         return bool(pod.deleting) and self._known_to_leave(pod, self._clocks.wall())
 
     def _leaving(self, pod: Pod) -> None:
         key = self._gangs.member_key(pod)
-        own = None if key is None else self._book.get(key)
+        own = None if key is None else self._reservations.get(key)
         if own is not None:
             own.doubted = True  # with a member that sat gone, the others may be too few
         self._member_lost(pod)
 
     def _sent(self, pod: Pod) -> None:
-        for flight in self._lifetimes.wanting(pod.uid):
-            if pod.uid in flight.victims:
-                flight.sent.add(pod.uid)
-                self._advance(flight)
+        for preemption in self._lifetimes.wanting(pod.uid):
+            if pod.uid in preemption.victims:
+                preemption.sent.add(pod.uid)
+                self._advance(preemption)
 
     def _gone(self, pod: Pod) -> None:
         if not self._leaves(pod):
@@ -108,39 +108,39 @@ class Sightings:
         if not pod.deleting:
             self._leaving(pod)
         self._evictions.gone(pod.uid)
-        for flight in self._lifetimes.gone(pod.uid):
-            flight.victims.pop(pod.uid, None)
-            flight.waits.pop(pod.uid, None)
-            self._advance(flight)
-        self._book.pod_left(pod.node, pod.uid)
+        for preemption in self._lifetimes.gone(pod.uid):
+            preemption.victims.pop(pod.uid, None)
+            preemption.waits.pop(pod.uid, None)
+            self._advance(preemption)
+        self._reservations.pod_left(pod.node, pod.uid)
         self._notices.held_back.gone(pod)
         self._offers.settled(pod.uid)
         self._member_lost(pod)
 
     def _member_lost(self, pod: Pod) -> None:
-        flight = self._book.of_member(pod.uid)
-        if flight is None:
+        preemption = self._reservations.of_member(pod.uid)
+        if preemption is None:
             return
         # Where the room is there already: others may sit, and without their seats the rest would
         # not come to them. With the barrier nobody sits before all have come.
         if (
-            flight.state is FlightState.OPEN
+            preemption.state is PreemptionState.OPEN
             and not self._barrier
-            and self._does_without(flight, pod.uid)
+            and self._does_without(preemption, pod.uid)
         ):
-            log.info("a member that is not needed is gone", gang=str(flight.key), pod=pod.key)
-            self._book.seat_lost(flight, pod.uid)
-            self._done_if_seated(flight)
+            log.info("a member that is not needed is gone", gang=str(preemption.key), pod=pod.key)
+            self._reservations.seat_lost(preemption, pod.uid)
+            self._done_if_seated(preemption)
             return
         why = f"member {pod.key} went away before it was bound"
-        self._lifetimes.end(flight, Outcome.GAVE_UP, why)
+        self._lifetimes.end(preemption, Outcome.GAVE_UP, why)
 
     def _nominated(self, pod: Pod) -> None:
         """kube-scheduler keeps room for a pod: whoever is less urgent does not get past it."""
-        if self._book.of_member(pod.uid) is not None:
+        if self._reservations.of_member(pod.uid) is not None:
             return
-        for hold in self._book.holds_on(pod.nominated):
-            other = self._book.get(hold.gang)
+        for hold in self._reservations.holds_on(pod.nominated):
+            other = self._reservations.get(hold.gang)
             if other is not None and other.plan.priority <= pod.priority:
                 other.doubted = True
 
@@ -150,16 +150,16 @@ class Sightings:
         Its gang's others may sit, or be on their way, so its plan gives it its seat again.
         """
         key = self._gangs.member_key(pod)
-        flight = None if key is None else self._book.get(key)
-        if flight is None or flight.state is not FlightState.OPEN:
+        preemption = None if key is None else self._reservations.get(key)
+        if preemption is None or preemption.state is not PreemptionState.OPEN:
             return
-        seat = next((seat for seat in flight.plan.seats if seat.uid == pod.uid), None)
-        if seat is None or pod.uid in flight.seats:
+        seat = next((seat for seat in preemption.plan.seats if seat.uid == pod.uid), None)
+        if seat is None or pod.uid in preemption.seats:
             return
         log.warning("a member's binding was lost", pod=pod.key, node=seat.node)
-        self._book.seat_back(flight, pod, seat.node)
-        flight.deadline = self._clocks.monotonic() + self._bind_seconds
-        flight.doubted = True
+        self._reservations.seat_back(preemption, pod, seat.node)
+        preemption.deadline = self._clocks.monotonic() + self._bind_seconds
+        preemption.doubted = True
 
     def _bound(self, pod: Pod, *, seen: bool) -> None:
         """``seen``: it was there before, without a node. What kube-scheduler binds was offered,
@@ -169,33 +169,34 @@ class Sightings:
         offered = self._offers.settled(pod.uid)
         if key is not None and offered is not None:
             self._evictions.joined(str(unit_key(key, pod)), pod, offered.time)
-        flight = self._book.of_member(pod.uid)
-        self._book.doubt(pod.node, but=flight)
-        if flight is None:
+        preemption = self._reservations.of_member(pod.uid)
+        self._reservations.doubt(pod.node, but=preemption)
+        if preemption is None:
             if offered is None and not seen:
-                self._book.unadmitted(pod)
+                self._reservations.unadmitted(pod)
             return
-        seat = flight.seats.get(pod.uid)
+        seat = preemption.seats.get(pod.uid)
         if seat != pod.node:
             log.warning("member bound elsewhere", pod=pod.key, node=pod.node, seat=seat)
-        self._book.seat_taken(pod.uid)
-        if flight.seats and flight.state in (
-            FlightState.PLANNED,
-            FlightState.EVICTING,
-            FlightState.WAITING,
+        self._reservations.seat_taken(pod.uid)
+        if preemption.seats and preemption.state in (
+            PreemptionState.PLANNED,
+            PreemptionState.EVICTING,
+            PreemptionState.WAITING,
         ):
-            self._replan(flight, f"member {pod.key} has a node before the seats are open")
+            self._replan(preemption, f"member {pod.key} has a node before the seats are open")
             return
-        self._done_if_seated(flight)
+        self._done_if_seated(preemption)
 
-    def _done_if_seated(self, flight: Flight) -> None:
-        if not flight.seats:
-            took = self._clocks.monotonic() - flight.started
+    def _done_if_seated(self, preemption: Preemption) -> None:
+        if not preemption.seats:
+            took = self._clocks.monotonic() - preemption.started
             self._lifetimes.end(
-                flight,
+                preemption,
                 Outcome.DONE,
-                f"{all_of(len(flight.plan.seats), 'member', 'is', 'are')} bound {took:.1f} s after "
-                f"the plan, {counted(len(flight.plan.victims), 'pod', 'was', 'were')} evicted",
+                f"{all_of(len(preemption.plan.seats), 'member', 'is', 'are')} bound {took:.1f} s "
+                f"after the plan, {counted(len(preemption.plan.victims), 'pod', 'was', 'were')} "
+                "evicted",
             )
 
 
