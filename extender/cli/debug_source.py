@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec.structs import asdict, replace
 
 from extender.cli.debug_pods import pods_named
-from extender.gang.controller.cluster_source import ClusterSource
 from extender.gang.controller.coordinator import Coordinator
 from extender.gang.core.reservations import seats_of
 from extender.gang.plan.assemble import dump
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.tell.standing import described
 from extender.model.settings import Settings
 

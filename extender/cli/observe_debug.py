@@ -8,8 +8,8 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from extender.cli.debug_pods import pods_named
-from extender.gang.controller.cluster_source import ClusterSource
 from extender.gang.plan.assemble import dump
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.tell.standing import described
 from extender.model.objects import DEFAULT_SCHEDULER
 from extender.model.settings import Settings

@@ -15,7 +15,6 @@ from itertools import count
 import structlog
 from msgspec.structs import replace
 
-from extender.gang.controller.cluster_source import ClusterSource
 from extender.gang.controller.heartbeats import Heartbeats
 from extender.gang.controller.planner_thread import PLANNER, Overran, PlannerThread
 from extender.gang.controller.rounds import run_rounds
@@ -26,6 +25,7 @@ from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import Masks
 from extender.gang.plan.schedulers import NO_ASKER, seated_by
 from extender.gang.runtime.clocks import Clocks
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.gang.tell.decisions import (
     Decision,
@@ -110,9 +110,9 @@ class Observer:
             self._case_closed,
             self._gang_broken,
         )
-        self._evidence = NodeLists(clocks.monotonic)
+        self._evidence = NodeLists(clocks)
         self._waiting = Waiting(
-            clocks.monotonic,
+            clocks,
             settings.plan.retry_seconds,
             settings.groups.settle_seconds,
             settings.plan.longest_retry_seconds,
@@ -122,7 +122,7 @@ class Observer:
             lambda: Planner(settings, resolver),
             settings.plan.seconds,
             settings.plan.overrun_seconds,
-            clocks.monotonic,
+            clocks,
             heartbeats,
         )
         self._generations = count(OF_BEFORE)

@@ -15,6 +15,7 @@ from extender.gang.fairness.eviction_history import EvictionHistory
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
+from extender.gang.runtime.clocks import Clocks
 from extender.groups.resolver import Resolver
 from extender.model.fairness import ProtectionSettings
 from extender.model.objects import GangKey, GroupObject, Pod
@@ -60,7 +61,7 @@ class Thrash:
         self._made = 0
         self._ends = 0
         self.before = EvictionHistory(
-            self.settings, None, lambda: NOW + self.now, self._resolver.unit_key
+            self.settings, None, Clocks(wall=lambda: NOW + self.now), self._resolver.unit_key
         )
         self._arrives(VICTIM, "low", 0)
         self._plan(VICTIM, "low")

@@ -12,6 +12,7 @@ from extender.gang.core.refused_seats import RefusedSeats
 from extender.gang.core.requeuing import Requeuing
 from extender.gang.core.reservations import Preemption, Reservations
 from extender.gang.plan.question import Masks
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.gang import Gang
@@ -45,10 +46,10 @@ class Seats:
             after=lambda preemption, seconds, work: self.ends.append(work),
             now=lambda preemption, uids: self.called.extend(uids),
         )
-        self.evidence = NodeLists(lambda: self.now)
+        self.evidence = NodeLists(Clocks(lambda: self.now))
         self.refused = RefusedSeats(
             reservations,
-            lambda: self.now,
+            Clocks(lambda: self.now),
             self.evidence,
             cast(Requeuing, calls),
             self._change,

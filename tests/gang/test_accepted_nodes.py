@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.scheduler_view.accepted_nodes import MEMORY_SECONDS, MOST_NAMES, AcceptedNodes
 from extender.gang.scheduler_view.node_lists import LIST_SECONDS, NodeLists
 from extender.model.gang import Gang
@@ -31,7 +32,7 @@ def names(count: int) -> list[str]:
 
 def test_a_tenants_pods_with_claims_do_not_fill_the_memory() -> None:
     """Each kept a list of its own for a minute: 0.9 MiB of 5,000 nodes, for 65,536 pods."""
-    evidence = NodeLists(lambda: 0.0)
+    evidence = NodeLists(Clocks(lambda: 0.0))
     pods = [claiming(f"p-{i}") for i in range(300)]
     for each in pods:
         evidence.accepts(each, names(5000))
@@ -43,7 +44,7 @@ def test_a_tenants_pods_with_claims_do_not_fill_the_memory() -> None:
 
 
 def test_who_has_most_loses_its_oldest() -> None:
-    accepted = AcceptedNodes(lambda: 0.0, most=100)
+    accepted = AcceptedNodes(Clocks(lambda: 0.0), most=100)
     accepted.add(claiming("mine", "honest"), names(20))
     for i in range(10):
         accepted.add(claiming(f"p-{i}"), names(30))
@@ -59,7 +60,7 @@ def test_who_has_most_loses_its_oldest() -> None:
 def test_what_one_namespaces_claims_cannot_use_says_nothing_of_anothers() -> None:
     """A claim is of its namespace. Whoever made one that is bound nowhere, of the requests that
     everybody's training has, kept others off node after node for five minutes each."""
-    evidence = NodeLists(lambda: 0.0)
+    evidence = NodeLists(Clocks(lambda: 0.0))
     here = gang(claiming("mine", "honest"), claiming("twin", "honest"))
     for name in ("n0", "n1"):
         evidence.refuses(claiming("p", "tenant"), name)
@@ -72,7 +73,7 @@ def test_what_one_namespaces_claims_cannot_use_says_nothing_of_anothers() -> Non
 
 def test_a_node_that_refuses_what_is_modelled_is_left_alone_by_all() -> None:
     """No claim of the pod's is to blame then, but something of the node's."""
-    evidence = NodeLists(lambda: 0.0)
+    evidence = NodeLists(Clocks(lambda: 0.0))
     evidence.refuses(pod("p", namespace="tenant"), "n0")
     here = gang(pod("mine", namespace="honest"))
     assert evidence.masks(here, ["n0", "n1"]) == {here.members[0].uid: frozenset({"n0"})}
@@ -80,7 +81,7 @@ def test_a_node_that_refuses_what_is_modelled_is_left_alone_by_all() -> None:
 
 def test_names_add_up_and_are_forgotten_after_a_minute() -> None:
     now = [0.0]
-    accepted = AcceptedNodes(lambda: now[0])
+    accepted = AcceptedNodes(Clocks(lambda: now[0]))
     one = claiming("a")
     accepted.add(one, ["n0", "n1"])
     now[0] = MEMORY_SECONDS / 2
@@ -95,7 +96,7 @@ def test_names_add_up_and_are_forgotten_after_a_minute() -> None:
 
 def test_a_list_has_the_nodes_that_a_pod_has_left_since_it_was_made() -> None:
     now = 100.0
-    evidence = NodeLists(lambda: now)
+    evidence = NodeLists(Clocks(lambda: now))
     lists = {"uid-a": frozenset({"n0"})}
     assert evidence.not_older(lists, now) == lists
     evidence.observe(pod("gone", on="n1"), None)

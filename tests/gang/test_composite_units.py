@@ -15,6 +15,7 @@ from extender.model.objects import GangKey, Node, Pod
 from extender.model.plan import Plan, Refusal, Victim
 from extender.model.settings import GroupSettings, Settings
 from extender.model.snapshot import Snapshot
+from tests.gang.showing import Showing
 from tests.groups.composites import composite, pod_group
 
 RESOLVER = Resolver(GroupSettings())
@@ -55,7 +56,7 @@ def victim(name: str, unit: str) -> Victim:
 
 
 def check(state: Snapshot) -> LastCheck:
-    return LastCheck(lambda: state, KeptGangs(RESOLVER), Settings())
+    return LastCheck(Showing(lambda: state), KeptGangs(RESOLVER), Settings())
 
 
 def test_the_last_check_knows_the_group_that_goes() -> None:

@@ -30,6 +30,7 @@ from extender.wire.filter_json import FilterArgs
 from extender.wire.preempt_json import NodeVictims, PreemptArgs
 from tests.gang.limited import tried
 from tests.gang.rig import FAST, HIGH, PODS, Rig, half_evicted, held_back
+from tests.gang.showing import Showing
 from tests.gang.world import evicted, group, node, plan_for, pod, snapshot
 
 TEAM_A = NamespaceSelector(match_labels={"team": "a"})
@@ -86,7 +87,7 @@ def test_victim_is_checked_again_when_its_turn_comes() -> None:
     plan = plan_for(two_teams(), "high", settings)
     assert isinstance(plan, Plan)
     now = two_teams(default={"team": "none"})
-    check = LastCheck(lambda: now, KeptGangs(Resolver(settings.groups)), settings)
+    check = LastCheck(Showing(lambda: now), KeptGangs(Resolver(settings.groups)), settings)
     assert "not among" in check.of_victim(plan.victims[0], plan.priority, alone=False)
     assert "not among" in check.of_victim(plan.victims[0], plan.priority, alone=True)
     assert "not among" in check.not_for("default")

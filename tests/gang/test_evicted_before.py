@@ -14,6 +14,7 @@ from extender.gang.plan.assemble import dump, restore
 from extender.gang.plan.evicted_before import undisturbed
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
+from extender.gang.runtime.clocks import Clocks
 from extender.groups.resolver import Resolver
 from extender.model.errors import InvalidInput
 from extender.model.fairness import FairnessSettings, ProtectionSettings
@@ -34,7 +35,9 @@ class Ledger:
         self.now = NOW
         self.plans = 0
         resolver = Resolver(Settings().groups)
-        self.before = EvictionHistory(settings, None, lambda: self.now, resolver.unit_key)
+        self.before = EvictionHistory(
+            settings, None, Clocks(wall=lambda: self.now), resolver.unit_key
+        )
 
     def unit(
         self, *pods: Pod, priority: int = 100, by: str = "other", unit: str = ""

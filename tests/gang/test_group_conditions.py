@@ -20,6 +20,7 @@ from extender.kube.api_errors import ApiError, Forbidden, NotFound
 from extender.model.plan import Code
 from extender.model.settings import GroupSettings, Settings
 from tests.gang.rig import FAST, Rig, full_cluster
+from tests.gang.showing import Showing
 from tests.gang.world import group, node, pod, snapshot
 
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
@@ -135,7 +136,7 @@ class Bench:
         self.background = Background()
         self.conditions = GroupConditions(
             self.api,  # type: ignore[arg-type]
-            lambda: self.state,
+            Showing(lambda: self.state),
             Resolver(Settings().groups).resolve,
             self.clock,  # type: ignore[arg-type]
             Alone(),  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ from extender.model.mode import EnforceSettings
 from extender.model.objects import Pod
 from extender.sandbox.faults import Fault
 from tests.gang.rig import LOW, PODS, Rig, held_back, let_go
+from tests.gang.showing import Showing
 from tests.gang.world import pod, snapshot
 
 CONFLICT = {"status": 409, "reason": "Conflict"}
@@ -209,7 +210,7 @@ async def test_a_nomination_of_a_plan_that_is_over_goes_with_an_earlier_one() ->
     nominations = Nominations(
         cast(Notifier, SimpleNamespace(nominate=nominate)),
         cast(Any, SimpleNamespace(of_member=lambda uid: None)),
-        lambda: snapshot([], [state["pod"]]),
+        Showing(lambda: snapshot([], [state["pod"]])),
         background,
         asyncio.Semaphore(4),
         at_a_time=8,
@@ -256,7 +257,7 @@ async def test_where_nobody_can_be_woken_few_are_tried_at_a_time() -> None:
     background = Background()
     held = HeldBack(
         cast(Notifier, SimpleNamespace(wake=refused)),
-        lambda: snapshot([], pods),
+        Showing(lambda: snapshot([], pods)),
         cast(Clocks, SimpleNamespace(monotonic=lambda: now[0], wall=lambda: now[0])),
         background,
         Enforcement(EnforceSettings()),
@@ -290,7 +291,7 @@ async def test_one_tenant_that_cannot_be_woken_keeps_no_other_waiting(namespaces
     background = Background()
     held = HeldBack(
         cast(Notifier, SimpleNamespace(wake=wake)),
-        lambda: snapshot([], [*hostile, honest]),
+        Showing(lambda: snapshot([], [*hostile, honest])),
         cast(Clocks, SimpleNamespace(monotonic=lambda: now[0], wall=lambda: now[0])),
         background,
         Enforcement(EnforceSettings()),
@@ -320,7 +321,7 @@ async def test_of_who_waited_for_a_unit_and_is_gone_nothing_is_kept() -> None:
     background = Background()
     held = HeldBack(
         cast(Notifier, SimpleNamespace(wake=wake)),
-        lambda: snapshot([], []),
+        Showing(lambda: snapshot([], [])),
         cast(Clocks, SimpleNamespace(monotonic=lambda: 0.0, wall=lambda: 0.0)),
         background,
         Enforcement(EnforceSettings()),

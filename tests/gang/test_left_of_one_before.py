@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from extender.gang.controller.waiting import Waiting
 from extender.gang.plan.fair_turns import turn_of
 from extender.gang.plan.topology_domains import preferred_keys
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.standing import described, standings
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -41,7 +42,9 @@ def test_it_is_as_old_as_its_new_ones() -> None:
 
 
 def test_who_leaves_of_them_is_not_waited_for() -> None:
-    waiting = Waiting(lambda: 100.0, 2.0, 1.0, 30.0, lambda member, wall: member.deleting > wall)
+    waiting = Waiting(
+        Clocks(lambda: 100.0), 2.0, 1.0, 30.0, lambda member, wall: member.deleting > wall
+    )
     assert waiting.must_wait(gang(*OLD, *NEW, size_known=False), NOW) is None
     leaving = [replace(member, deleting=NOW + 30) for member in OLD]
     assert waiting.must_wait(gang(*leaving, *NEW, size_known=False), NOW) is None

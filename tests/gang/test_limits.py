@@ -22,6 +22,7 @@ from extender.gang.plan import suspension
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.suspension import Cause, GiveUps, Suspension
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.preemption_state import PreemptionState
@@ -202,7 +203,7 @@ async def test_a_scheduler_that_asks_is_one_of_ours_unless_others_are_configured
 
 def test_a_scheduler_that_asks_for_the_first_time_makes_refusals_void() -> None:
     """Nothing in the cluster need change by that; for want of it a gang was refused for ever."""
-    evidence = NodeLists(lambda: 0.0)
+    evidence = NodeLists(Clocks(lambda: 0.0))
     member = pod("high-0", priority=100, group="high")
     evidence.accepts(member, ["n0"])
     before = evidence.version()

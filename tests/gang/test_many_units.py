@@ -28,6 +28,7 @@ from extender.model.settings import EvictionSettings
 from extender.model.snapshot import Snapshot
 from extender.sandbox.faults import Fault
 from tests.gang.rig import FAST, Rig
+from tests.gang.showing import Showing
 from tests.gang.world import pod
 
 MANY = 500
@@ -276,7 +277,7 @@ async def test_hints_have_no_task_for_each_member(monkeypatch: pytest.MonkeyPatc
     made = nominations.Nominations(
         slow,  # type: ignore[arg-type]
         reservations,
-        lambda: snapshot,
+        Showing(lambda: snapshot),
         background,
         asyncio.Semaphore(100),
         32,

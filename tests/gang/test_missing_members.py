@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.status.missing_members import (
     PATIENCE_SECONDS,
     REPAIR_SECONDS,
@@ -14,6 +15,7 @@ from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Code
 from extender.model.snapshot import Snapshot
+from tests.gang.showing import Showing
 
 KEY = GangKey("pod-group", "team", "few")
 
@@ -34,7 +36,7 @@ class Stage:
         self.now = 0.0
         self.state = Snapshot(generation=1)
         self.members(1)
-        self.missing = MissingMembers(lambda: self.now, lambda: self.state)
+        self.missing = MissingMembers(Clocks(lambda: self.now), Showing(lambda: self.state))
 
     def members(self, count: int) -> None:
         pods = tuple(Pod(uid=f"u{i}", namespace="team", name=f"p{i}") for i in range(count))
@@ -100,7 +102,7 @@ def test_what_is_missing_after_a_repair_has_its_own_patience() -> None:
 
 def test_the_others_are_told_of_a_reason_once() -> None:
     now = 0.0
-    warnings = OwnerWarnings(lambda: now)
+    warnings = OwnerWarnings(Clocks(lambda: now))
     assert not warnings.said("u", "GangDoesNotFit")
     warnings.due("u", "default", "GangDoesNotFit", "1 CPU lacks")
     assert warnings.said("u", "GangDoesNotFit")
@@ -111,7 +113,7 @@ def test_the_others_are_told_of_a_reason_once() -> None:
 
 def test_the_same_words_are_not_said_twice_while_they_can_be_read() -> None:
     now = 0.0
-    warnings = OwnerWarnings(lambda: now)
+    warnings = OwnerWarnings(Clocks(lambda: now))
     assert warnings.due("u", "default", "GangIncomplete", "1 of 3 exist")
     now = 120.0
     assert not warnings.due("u", "default", "GangIncomplete", "1 of 3 exist")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from extender.gang.core.reservations import Preemption
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.scheduler_view.assumed_pods import OFFER_SECONDS, AssumedPods
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.preemption_state import PreemptionState
@@ -20,7 +21,7 @@ class Time:
 
 def offers(blind: float = 0.0) -> tuple[AssumedPods, Time]:
     time = Time()
-    return AssumedPods(time, blind), time
+    return AssumedPods(Clocks(time), blind), time
 
 
 class Hidden:
@@ -66,7 +67,7 @@ def test_an_offer_made_after_the_seats_were_held_is_judged_by_them() -> None:
 def test_an_offer_does_not_end_while_nobody_could_see_what_became_of_it() -> None:
     """A watch that is down shows no binding, however long it is waited for."""
     time, hidden = Time(), Hidden()
-    made = AssumedPods(time, 0.0, hidden)
+    made = AssumedPods(Clocks(time), 0.0, hidden)
     note(made, pod("a"))
     for _ in range(20):
         time.now += 1
@@ -83,7 +84,7 @@ def test_an_offer_does_not_end_while_nobody_could_see_what_became_of_it() -> Non
 
 def test_an_offer_from_before_the_watch_went_down_keeps_the_time_it_had_left() -> None:
     time, hidden = Time(), Hidden()
-    made = AssumedPods(time, 0.0, hidden)
+    made = AssumedPods(Clocks(time), 0.0, hidden)
     note(made, pod("a"))
     time.now += 3
     made.look()
@@ -133,7 +134,7 @@ def test_after_many_offers_at_once_none_is_kept_beyond_its_time() -> None:
 def test_names_are_bounded_and_the_oldest_offers_count_everywhere() -> None:
     """Pods of nobody's gang, asked about at once, kept every node's name each for four seconds."""
     time = Time()
-    made = AssumedPods(time, 0.0, most_names=5)
+    made = AssumedPods(Clocks(time), 0.0, most_names=5)
     note(made, pod("a"), pod("b"), pod("c"))
     assert taken([*made.in_the_way(time.now + 1, {"n1", "n2"}, 0)]) == [
         ("uid-a", "n1"),

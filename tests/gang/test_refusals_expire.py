@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from extender.gang.core.refusals import REFUSAL_SECONDS, REHEARSED_SECONDS, Refusals
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.scheduler_view.node_lists import REFUSED_SECONDS, NodeLists
 from extender.kube.api_errors import Forbidden
 from tests.gang.world import pod
@@ -11,7 +12,7 @@ from tests.gang.world import pod
 def test_what_is_remembered_and_forgotten_makes_another_answer_possible() -> None:
     """Else a gang refused for a refused seat is never searched for again on a calm cluster."""
     now = [0.0]
-    evidence = NodeLists(lambda: now[0])
+    evidence = NodeLists(Clocks(lambda: now[0]))
     member, twin = pod("a-0"), pod("a-1")
     versions = [evidence.version()]
 

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.core.refused_seats import MISSED_SECONDS, MOST_UNHEARD
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.scheduler_view.node_lists import MAX_REFUSED_WHILE, NodeLists
 from extender.model.gang import Gang
 from tests.gang.open_seats import Seats
@@ -72,7 +73,7 @@ def test_a_refusal_does_not_outlive_the_plan_that_is_the_reason() -> None:
 
 def test_refusals_for_now_are_few() -> None:
     """All of them are looked at for each question, and each kind of pod of a tenant is another."""
-    evidence = NodeLists(lambda: 0.0)
+    evidence = NodeLists(Clocks(lambda: 0.0))
     others = [pod("p", cpu=cpu) for cpu in range(MAX_REFUSED_WHILE + 2)]
     version = evidence.version()
     for other in others:

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.controller.notifier import WAKE_ANNOTATION
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.status import group_conditions
 from extender.gang.status.repaired_gangs import PAUSE_SECONDS, RepairedGangs
 from extender.gang.tell.decisions import Decision, Outcome, Verb
@@ -18,6 +19,7 @@ from extender.model.objects import GangKey, Pod
 from extender.model.plan import Code, Refusal
 from extender.model.snapshot import Snapshot
 from tests.gang.rig import PODS, Rig
+from tests.gang.showing import Showing
 from tests.gang.test_group_conditions import condition, until_said
 from tests.gang.world import pod
 
@@ -126,7 +128,11 @@ class Stage:
             self.forgotten += 1
 
         self.repaired = RepairedGangs(
-            lambda: self.now, lambda: state, lambda key, now: self.gang, forget, repaired
+            Clocks(lambda: self.now),
+            Showing(lambda: state),
+            lambda key, now: self.gang,
+            forget,
+            repaired,
         )
 
     def repair(self) -> None:

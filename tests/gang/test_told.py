@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.status.owner_warnings import MOST_OBJECTS, OwnerWarnings, words_of
 from extender.gang.tell.decisions import (
     DECISION_BYTES,
@@ -89,7 +90,7 @@ def test_who_has_most_in_a_ring_loses_its_oldest() -> None:
 
 def test_an_object_is_warned_once_a_minute() -> None:
     now = 0.0
-    warnings = OwnerWarnings(lambda: now)
+    warnings = OwnerWarnings(Clocks(lambda: now))
     assert warnings.due("a", "default", "GangBroken")
     assert not warnings.due("a", "default", "GangDoesNotFit")
     assert warnings.due("b", "default", "GangBroken")
@@ -105,7 +106,7 @@ def test_an_object_is_warned_once_a_minute() -> None:
 def test_what_stopped_half_way_is_told_whatever_was_told_before() -> None:
     """It is told once: a gang of four that had just been refused never read of it."""
     now = 0.0
-    warnings = OwnerWarnings(lambda: now)
+    warnings = OwnerWarnings(Clocks(lambda: now))
     for number in range(2 * MOST_OBJECTS):
         warnings.due(f"u{number}", "default", "GangDoesNotFit")
     assert not warnings.due("new", "default", "GangDoesNotFit")
@@ -122,7 +123,7 @@ def test_what_stopped_half_way_is_told_whatever_was_told_before() -> None:
 def test_a_namespace_with_thousands_of_pods_leaves_others_their_warnings() -> None:
     """Nor does it have more of its own told than there were before."""
     now = 0.0
-    warnings = OwnerWarnings(lambda: now)
+    warnings = OwnerWarnings(Clocks(lambda: now))
     for number in range(2 * MOST_OBJECTS):
         warnings.due(f"u{number}", "crowd", "GangDoesNotFit", "no room")
     for number in range(100):

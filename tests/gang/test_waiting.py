@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from extender.gang.controller.waiting import MAX_PENALTY, Waiting
+from extender.gang.runtime.clocks import Clocks
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Code, Refusal
@@ -24,7 +25,7 @@ def gang(*members: Pod) -> Gang:
 def test_a_gang_whose_plans_fail_for_days_waits_a_minute_each_time() -> None:
     """After 1,023 in a row the doubled pause was beyond a float, and every end raised."""
     now = 0.0
-    waiting = Waiting(lambda: now, 2.0, 1.0, 30.0, leaves_in_time)
+    waiting = Waiting(Clocks(lambda: now), 2.0, 1.0, 30.0, leaves_in_time)
     gang = Gang(GangKey("pod-group", "ns", "g"), (), 1)
     for _ in range(2000):
         waiting.failed(gang.key)
@@ -35,7 +36,7 @@ def test_a_gang_whose_plans_fail_for_days_waits_a_minute_each_time() -> None:
 
 def test_half_of_a_gang_that_is_made_anew_one_by_one_is_no_gang() -> None:
     """Three of size unknown went, each at its own time; the first that was back got a seat."""
-    waiting = Waiting(lambda: 100.0, 2.0, 1.0, 30.0, leaves_in_time)
+    waiting = Waiting(Clocks(lambda: 100.0), 2.0, 1.0, 30.0, leaves_in_time)
     old = [pod(f"g-{i}", on=f"n{i}") for i in range(3)]
     leaving = [replace(member, deleting=NOW + 30) for member in old]
     new = [pod(f"h-{i}") for i in range(3)]
@@ -53,7 +54,7 @@ def test_half_of_a_gang_that_is_made_anew_one_by_one_is_no_gang() -> None:
 def test_a_dear_refusal_is_kept_while_the_cluster_changes() -> None:
     """Ten times as long as it took to find (docs/security.md, row 6)."""
     now = [0.0]
-    waiting = Waiting(lambda: now[0], 2.0, 1.0, 30.0, leaves_in_time)
+    waiting = Waiting(Clocks(lambda: now[0]), 2.0, 1.0, 30.0, leaves_in_time)
     refusal = Refusal(gang=KEY, code=Code.INFEASIBLE, message="no room")
     waiting.refuse(refusal, (1, 1, 1), 1.5, NOW)
     for now[0], stands in ((14.9, True), (15.1, False)):
@@ -64,7 +65,7 @@ def test_a_dear_refusal_is_kept_while_the_cluster_changes() -> None:
 def test_a_refusal_ends_with_the_protection_that_it_rests_on() -> None:
     """Nothing happens in the cluster when a pod has run for its least time."""
     now = [0.0]
-    waiting = Waiting(lambda: now[0], 2.0, 1.0, 30.0, leaves_in_time)
+    waiting = Waiting(Clocks(lambda: now[0]), 2.0, 1.0, 30.0, leaves_in_time)
     refusal = Refusal(gang=KEY, code=Code.INFEASIBLE, message="no room", until=NOW + 60)
     waiting.refuse(refusal, (1, 1, 1), 0.01, NOW)
     for now[0], stands in ((59.0, True), (61.0, False)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from extender.gang.controller.heartbeats import Heartbeats
+from extender.gang.runtime.clocks import Clocks
 
 
 class Clock:
@@ -15,7 +16,7 @@ class Clock:
 
 def test_only_what_has_shown_life_can_be_late() -> None:
     clock = Clock()
-    beats = Heartbeats({"tick": 10.0}, clock)
+    beats = Heartbeats({"tick": 10.0}, Clocks(clock))
     clock.now = 1000.0
     assert beats.late() == []
     beats.beat("tick")
@@ -30,7 +31,7 @@ def test_only_what_has_shown_life_can_be_late() -> None:
 
 def test_rest_is_not_death() -> None:
     clock = Clock()
-    beats = Heartbeats({}, clock)
+    beats = Heartbeats({}, Clocks(clock))
     beats.beat("recovery")
     beats.rest("recovery")
     beats.rest("never begun")
@@ -39,7 +40,7 @@ def test_rest_is_not_death() -> None:
 
 
 def test_death_stays() -> None:
-    beats = Heartbeats({}, Clock())
+    beats = Heartbeats({}, Clocks(Clock()))
     beats.died("acting", "KeyError: 'x'")
     beats.beat("acting")
     assert beats.late() == ["acting has ended: KeyError: 'x'"]

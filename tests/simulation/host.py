@@ -219,7 +219,7 @@ class Host:
             Resolver(self.settings.groups),
             Ledger(self.settings.observe.weeks, self.settings.observe.gangs_per_week),
             clocks=Clocks(monotonic=self.clock.monotonic, wall=self.clock.wall),
-            heartbeats=Heartbeats({}, self.clock.monotonic),
+            heartbeats=Heartbeats({}, Clocks(self.clock.monotonic)),
             decided=lambda decision: None,
         )
 

@@ -8,9 +8,11 @@ it was held has been bound.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
+
+from extender.gang.runtime.clocks import Clocks
 
 
 class HeldBind(Struct, eq=False):
@@ -30,8 +32,8 @@ class HeldBind(Struct, eq=False):
 class Barrier:
     """Held binds by plan and member. One event loop only."""
 
-    def __init__(self, monotonic: Callable[[], float], hold_seconds: float) -> None:
-        self._now = monotonic
+    def __init__(self, clocks: Clocks, hold_seconds: float) -> None:
+        self._clocks = clocks
         self._hold_seconds = hold_seconds
         self._held: dict[str, dict[str, HeldBind]] = {}
         self.count = 0
@@ -45,7 +47,7 @@ class Barrier:
             self.count -= 1
             earlier.settle("the bind was asked for again")
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        held[uid] = arrival = HeldBind(uid, node, self._now(), future)
+        held[uid] = arrival = HeldBind(uid, node, self._clocks.monotonic(), future)
         self.count += 1
         return arrival
 
@@ -75,7 +77,7 @@ class Barrier:
 
     def overdue(self, plan: str) -> bool:
         """Whether a bind is held for as long as one may be."""
-        now = self._now()
+        now = self._clocks.monotonic()
         return any(now - each.since >= self._hold_seconds for each in self.held(plan).values())
 
     def take(self, plan: str) -> list[HeldBind]:

@@ -63,7 +63,7 @@ class Bindings:
         self._replan = replan
         self._partly = partly
         self._refused = refused
-        self.barrier = Barrier(clocks.monotonic, settings.hold_seconds)
+        self.barrier = Barrier(clocks, settings.hold_seconds)
         self._opening: set[str] = set()
         """Plans whose bindings are being rehearsed."""
         self._posting: Counter[str] = Counter()

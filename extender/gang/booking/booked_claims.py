@@ -13,6 +13,7 @@ from extender.gang.core.reservations import Reservations
 from extender.gang.plan import booking as pure
 from extender.gang.plan.booking import BookedAmounts, Booking
 from extender.gang.plan.ends import End
+from extender.gang.runtime.clocks import Clocks
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
 
@@ -31,12 +32,12 @@ class BookedClaims:
         reservations: Reservations,
         snapshot: Callable[[], Snapshot],
         end: Callable[[Pod], End | None],
-        monotonic: Callable[[], float],
+        clocks: Clocks,
     ) -> None:
         self._reservations = reservations
         self._snapshot = snapshot
         self._end = end
-        self._now = monotonic
+        self._clocks = clocks
         self._booked: dict[GangKey, Booking] = {}
         self._on: dict[str, dict[GangKey, Booking]] = {}
         self._waits: dict[GangKey, set[str]] = {}
@@ -104,7 +105,7 @@ class BookedClaims:
         """Look at the nodes whose pods have changed."""
         if not self._booked:
             return
-        now = self._now()
+        now = self._clocks.monotonic()
         if now - self._all_at >= ALL_SECONDS:
             self._all_at = now
             self._look(list(self._on))
@@ -145,7 +146,7 @@ class BookedClaims:
             claims[name] = tuple(self._claims(name, booked.values(), there))
         if claims:
             self._reservations.book_room(claims)
-        now = self._now()
+        now = self._clocks.monotonic()
         for key, waits in self._waits.items():
             if waits:
                 self._free_since.pop(key, None)

@@ -6,11 +6,12 @@ book. It keeps pods as urgent as the booked gang, or less, away, and nobody else
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
 from extender.gang.plan.booking import may_pass
+from extender.gang.runtime.clocks import Clocks
 from extender.model.objects import Pod, Requests
 from extender.model.plan import Hold, LeavingPod
 
@@ -29,10 +30,10 @@ class BookingClaim(Struct, frozen=True):
 
 
 class BookedRoom:
-    """Claims by node. ``wall`` is the clock that starts are told in."""
+    """Claims by node. Starts are told in wall clock time."""
 
-    def __init__(self, wall: Callable[[], float] = lambda: 0.0) -> None:
-        self.wall = wall
+    def __init__(self, clocks: Clocks | None = None) -> None:
+        self._clocks = clocks or Clocks()
         self._claims: dict[str, tuple[BookingClaim, ...]] = {}
 
     def nodes(self) -> set[str]:
@@ -52,7 +53,7 @@ class BookedRoom:
         claims = self._claims.get(node)
         if not claims:
             return []
-        now = self.wall()
+        now = self._clocks.wall()
         return [
             claim
             for claim in claims

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from math import inf
 
 from msgspec import Struct
 
+from extender.gang.runtime.clocks import Clocks
 from extender.model.objects import GangKey
 
 AGAIN_SECONDS = 2.0
@@ -37,8 +38,8 @@ class _Tried(Struct, frozen=True):
 class BookingPace:
     """When each gang is tried again, and why it was not booked. ``monotonic`` gives seconds."""
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._now = monotonic
+    def __init__(self, clocks: Clocks) -> None:
+        self._clocks = clocks
         self._tried: dict[GangKey, _Tried] = {}
         self._ended = 0
         self._round_began = -inf
@@ -46,11 +47,11 @@ class BookingPace:
 
     def begin(self) -> None:
         """A round begins."""
-        self._round_began = self._now()
+        self._round_began = self._clocks.monotonic()
 
     def late(self) -> bool:
         """Whether the round has lasted long enough."""
-        return self._now() - self._round_began >= ROUND_SECONDS
+        return self._clocks.monotonic() - self._round_began >= ROUND_SECONDS
 
     def pod_ended(self) -> None:
         """Somebody's room has come free."""
@@ -58,20 +59,20 @@ class BookingPace:
 
     def due(self, key: GangKey, *, new: bool) -> bool:
         """Whether the gang's start may be worked out now; ``new``: it has no booking yet."""
-        return self._now() >= max(self._next[new], self._again(key))
+        return self._clocks.monotonic() >= max(self._next[new], self._again(key))
 
     def busy(self, *, new: bool) -> bool:
         """Whether no start at all may be worked out now."""
-        return self.late() or self._now() < self._next[new]
+        return self.late() or self._clocks.monotonic() < self._next[new]
 
     @contextmanager
     def working(self, *, new: bool) -> Iterator[None]:
         """While a start is worked out: the next one has to wait in proportion."""
-        began = self._now()
+        began = self._clocks.monotonic()
         try:
             yield
         finally:
-            now = self._now()
+            now = self._clocks.monotonic()
             self._next[new] = now + SHARE * (now - began)
 
     def _again(self, key: GangKey) -> float:
@@ -83,7 +84,7 @@ class BookingPace:
 
     def made(self, key: GangKey) -> None:
         """A start was found."""
-        now = self._now()
+        now = self._clocks.monotonic()
         self._tried[key] = _Tried(now + AGAIN_SECONDS, AGAIN_SECONDS, "", now, self._ended)
 
     def not_made(self, key: GangKey, why: str) -> None:
@@ -97,18 +98,18 @@ class BookingPace:
         self._note(key, LONGEST_AGAIN_SECONDS, why)
 
     def _note(self, key: GangKey, pause: float, why: str) -> None:
-        now = self._now()
+        now = self._clocks.monotonic()
         self._tried[key] = _Tried(now + pause, pause, why, now, self._ended)
 
     def pause(self, key: GangKey, why: str) -> None:
         """Let the gang go without a booking for a while, whoever ends meanwhile."""
-        until = self._now() + FAILED_SECONDS
+        until = self._clocks.monotonic() + FAILED_SECONDS
         self._tried[key] = _Tried(until, LONGEST_AGAIN_SECONDS, why, until, self._ended)
 
     def paused(self, key: GangKey) -> bool:
         """Whether it is let go without one."""
         tried = self._tried.get(key)
-        return tried is not None and tried.at > self._now()
+        return tried is not None and tried.at > self._clocks.monotonic()
 
     def keep(self, keys: Container[GangKey]) -> None:
         """Forget all others, but for who is paused."""

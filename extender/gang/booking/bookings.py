@@ -96,14 +96,14 @@ class Bookings:
         self._tell = tell
         self._failed = failed
         self._acts_for = acts_for
-        self._booked = BookedClaims(reservations, snapshot, self._end, clocks.monotonic)
+        self._booked = BookedClaims(reservations, snapshot, self._end, clocks)
         self._line = BookingLine(clocks, settings.patience_seconds, settings.horizon_seconds)
         self._places = Places(settings, self._booked, self._line, snapshot)
         self._earliest = BookingSearch(
             reservations, self._booked, self._places.makes_way, snapshot, self._end, search, beat
         ).earliest
         self._tenures = Tenures(settings, self._line, clocks, self._end)
-        self._pace = BookingPace(clocks.monotonic)
+        self._pace = BookingPace(clocks)
         self._no_turn: dict[GangKey, str] = {}
         """Who is due and has no turn, and why."""
         self._sound: dict[GangKey, tuple[object, object, int, int]] = {}
@@ -111,7 +111,7 @@ class Bookings:
         self._cursor: LinePlace | None = None
         """Who of those without a booking was tried last: who comes after has the next turn."""
         self.run_times = RunTimes()
-        reservations.booked = BookedRoom(clocks.wall)
+        reservations.booked = BookedRoom(clocks)
 
     def __len__(self) -> int:
         return len(self._booked)

@@ -15,11 +15,11 @@ from extender.gang.fairness.admission import Admission
 from extender.gang.fairness.fair_lock import Late
 from extender.gang.plan.candidates import Candidates
 from extender.gang.plan.question import Masks
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.tell.decisions import Verb
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
 from extender.model.plan import Code, Plan, Refusal
-from extender.model.snapshot import Snapshot
 
 RECORDED_SECONDS = 1.0
 """How long an answer waits for the plan's record to be written."""
@@ -44,7 +44,7 @@ class Answering:
         waiting: Waiting,
         admission: Admission,
         turns: SchedulingCycle,
-        snapshot: Callable[[], Snapshot],
+        source: ClusterSource,
         present_gang: Callable[[GangKey], Gang],
         note: Callable[[Refusal, Verb, float], Refusal],
         patience: VerbPatience,
@@ -55,7 +55,7 @@ class Answering:
         self._waiting = waiting
         self._admission = admission
         self._turns = turns
-        self._snapshot = snapshot
+        self._source = source
         self._present_gang = present_gang
         self._note = note
 
@@ -118,7 +118,7 @@ class Answering:
         if preemption is not None or self._readiness.stale() is not None:
             return preemption
         if self._admission.chooses and not self._admission.acts_for(
-            key.namespace, self._snapshot()
+            key.namespace, self._source.snapshot()
         ):
             return None  # whatever it was told before: its namespace is not chosen any more
         return self._waiting.kept(key, self._turns.version())

@@ -8,6 +8,7 @@ from typing import TypeVar
 import structlog
 from cachetools import TTLCache
 
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.status.notices import Notices
 from extender.model.errors import NotReady
 from extender.model.objects import GangKey, Pod
@@ -23,10 +24,10 @@ Found = TypeVar("Found")
 class Apart:
     """Runs steps of a round gang by gang. One event loop only."""
 
-    def __init__(self, notices: Notices, monotonic: Callable[[], float]) -> None:
+    def __init__(self, notices: Notices, clocks: Clocks) -> None:
         self._notices = notices
         self._told: TTLCache[tuple[GangKey, str], bool] = TTLCache(
-            MOST_TOLD, TOLD_SECONDS, monotonic
+            MOST_TOLD, TOLD_SECONDS, clocks.monotonic
         )
 
     def each(self, keys: Iterable[GangKey], step: Callable[[GangKey], Found | None]) -> list[Found]:

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from extender.gang.controller.evictor import FIRST_PAUSE, answered, passing, unclear
 from extender.gang.runtime.background import each
+from extender.gang.runtime.clocks import Clocks
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, NotFound, Unavailable
 from extender.kube.gate import CalledOff, while_wanted
@@ -72,13 +73,13 @@ class Binder:
         client: KubeApi,
         seconds: float,
         *,
-        monotonic: Callable[[], float],
+        clocks: Clocks,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
     ) -> None:
         self._client = client
         self._seconds = seconds
-        self._now = monotonic
+        self._clocks = clocks
         self._sleep = sleep
         self._rng = rng or random.Random()
 
@@ -111,7 +112,7 @@ class Binder:
         return found or Ended(binding, BindingOutcome.STOPPED, "it was not bound")
 
     async def _try(self, binding: Binding, allowed: Callable[[], bool], *, dry_run: bool) -> Ended:
-        until, pause = self._now() + self._seconds, FIRST_PAUSE
+        until, pause = self._clocks.monotonic() + self._seconds, FIRST_PAUSE
         doubtful = False
         while True:
             if not allowed():
@@ -138,7 +139,7 @@ class Binder:
             elif not passing(again):
                 return Ended(binding, BindingOutcome.REFUSED, str(again))
             wait = max(pause, again.retry_after or 0.0)
-            if self._now() + wait >= until:
+            if self._clocks.monotonic() + wait >= until:
                 why = f"not accepted within {self._seconds:g} s: {again}"
                 return Ended(binding, BindingOutcome.LATE, why)
             await self._sleep(wait * (1 + self._rng.random() / 2))

@@ -58,9 +58,9 @@ class Coordinator:
             telling.notices,
             acting.keeper,
             reading.gangs,
-            reading.snapshot,
+            reading.source,
             term.leadership,
-            term.clocks.monotonic,
+            term.clocks,
         )
         # What verbs, metrics and whoever shows the state ask for.
         self.resolver, self.leadership, self.records = term.resolver, term.leadership, term.records
@@ -177,7 +177,7 @@ class Coordinator:
         recovery = Recovery(
             self.preemptions,
             self._acting.keeper,
-            self._reading.snapshot,
+            self._reading.source,
             self._reading.gangs,
             self._term.clocks,
             self.telling.decide,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+
+from extender.gang.runtime.clocks import Clocks
 
 BOUND_SECONDS = 60.0
 """How long any of them may be silent unless it says otherwise."""
@@ -15,16 +16,16 @@ class Heartbeats:
     def __init__(
         self,
         bounds: Mapping[str, float] | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
+        clocks: Clocks | None = None,
     ) -> None:
         self._bounds = dict(bounds or {})
-        self._now = monotonic
+        self._clocks = clocks or Clocks()
         self._last: dict[str, float] = {}
         self._dead: dict[str, str] = {}
 
     def beat(self, name: str) -> None:
         """Show life; from the first time on it is expected again and again."""
-        self._last[name] = self._now()
+        self._last[name] = self._clocks.monotonic()
 
     def rest(self, name: str) -> None:
         """Expect nothing more until the next beat: the work is done or waits for its turn."""
@@ -36,7 +37,7 @@ class Heartbeats:
 
     def late(self) -> list[str]:
         """Return, for a person, what is dead or has been silent for too long."""
-        now = self._now()
+        now = self._clocks.monotonic()
         texts = [f"{name} has ended: {why}" for name, why in sorted(self._dead.items())]
         for name, last in sorted(self._last.items()):
             if name not in self._dead and now - last > self._bounds.get(name, BOUND_SECONDS):

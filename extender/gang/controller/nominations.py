@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from extender.gang.controller.notifier import Notifier
 from extender.gang.core.reservations import Preemption, Reservations
 from extender.gang.runtime.background import Background, each
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.model.objects import GangKey, Pod
-from extender.model.snapshot import Snapshot
 
 CLEAR_PAUSE = 0.5
 LONGEST_CLEAR_PAUSE = 5.0
@@ -31,14 +31,14 @@ class Nominations:
         self,
         notifier: Notifier,
         reservations: Reservations,
-        snapshot: Callable[[], Snapshot],
+        source: ClusterSource,
         background: Background,
         gate: asyncio.Semaphore,
         at_a_time: int,
     ) -> None:
         self._notifier = notifier
         self._reservations = reservations
-        self._snapshot = snapshot
+        self._source = source
         self._spawn = background.spawn
         self._gate = gate
         self._at_a_time = at_a_time
@@ -107,7 +107,7 @@ class Nominations:
     async def _cleared(self, pod: Pod, node: str) -> bool:
         """Clear one, or find that nothing is left to clear; False when it has to be tried again."""
         async with self._gate:
-            waits = self._snapshot().pending.get(pod.uid)
+            waits = self._source.snapshot().pending.get(pod.uid)
             if self._reservations.of_member(pod.uid) is not None or waits is None:
                 return True
             if node and waits.nominated != node:
@@ -122,7 +122,7 @@ class Nominations:
         """
         self.clear(
             pod
-            for pod in self._snapshot().pending.values()
+            for pod in self._source.snapshot().pending.values()
             if pod.nominated
             and self._reservations.of_member(pod.uid) is None
             and (key := keys(pod)) is not None

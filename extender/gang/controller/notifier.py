@@ -7,12 +7,12 @@ filter verb); every failure is reported to the caller's log and passed over.
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 from urllib.parse import quote
 
+from extender.gang.runtime.clocks import Clocks
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, Invalid, NotFound
 from extender.kube.gate import hint
@@ -38,11 +38,11 @@ class Notifier:
         self,
         client: KubeApi,
         failed: Callable[[str, ApiError], None],
-        wall: Callable[[], float] = time.time,
+        clocks: Clocks | None = None,
     ) -> None:
         self._client = client
         self._failed = failed
-        self._wall = wall
+        self._clocks = clocks or Clocks()
 
     async def nominate(self, pod: Pod, node: str) -> bool:
         """Write status.nominatedNodeName ("" clears it), a hint to autoscalers.
@@ -96,7 +96,7 @@ class Notifier:
 
         Its name repeats for the same reason and note.
         """
-        now = self._wall()
+        now = self._clocks.wall()
         digest = hashlib.sha256(f"{pod_uid}{reason}{note}".encode()).hexdigest()[:12]
         body = {
             "apiVersion": "v1",

@@ -25,6 +25,7 @@ import structlog
 from extender.gang.controller.heartbeats import Heartbeats
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion, Masks
+from extender.gang.runtime.clocks import Clocks
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.plan import Hold, Plan, Refusal, Victim
@@ -61,7 +62,7 @@ class PlannerThread:
         make: Callable[[], Planner],
         seconds: float,
         overrun: float,
-        monotonic: Callable[[], float],
+        clocks: Clocks,
         heartbeats: Heartbeats,
     ) -> None:
         """``make`` returns a planner that knows nothing; ``overrun``: seconds beyond its
@@ -69,7 +70,7 @@ class PlannerThread:
         self._make = make
         self._seconds = seconds
         self._overrun = overrun
-        self._now = monotonic
+        self._clocks = clocks
         self._heartbeats = heartbeats
         self._asked = 0
         self._stuck = 0
@@ -190,7 +191,7 @@ class PlannerThread:
 
         Returns what ``take_in`` does.
         """
-        now = self._now()
+        now = self._clocks.monotonic()
         if 0 <= now - self._shown < SEE_SECONDS:
             return {}
         self._shown = now

@@ -23,6 +23,8 @@ from extender.gang.core.reservations import Reservations
 from extender.gang.fairness.admission import Admission
 from extender.gang.leader_election.leadership import Leadership
 from extender.gang.plan.fair_turns import Turn
+from extender.gang.runtime.clocks import Clocks
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.tell.decisions import Verb
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
@@ -44,7 +46,7 @@ class PlanningRounds:
         readiness: Readiness,
         leadership: Leadership,
         reservations: Reservations,
-        snapshot: Callable[[], Snapshot],
+        source: ClusterSource,
         gangs: KeptGangs,
         waiting: Waiting,
         admission: Admission,
@@ -53,14 +55,14 @@ class PlanningRounds:
         answering: Answering,
         bookings: Bookings,
         apart: Apart,
-        monotonic: Callable[[], float],
+        clocks: Clocks,
         beat: Callable[[], None],
     ) -> None:
         self._pending_gangs = pending_gangs
         self._readiness = readiness
         self._leadership = leadership
         self._reservations = reservations
-        self._snapshot = snapshot
+        self._source = source
         self._gangs = gangs
         self._waiting = waiting
         self._admission = admission
@@ -69,13 +71,13 @@ class PlanningRounds:
         self._answering = answering
         self._bookings = bookings
         self._apart = apart
-        self._now = monotonic
+        self._clocks = clocks
         self._beat = beat
 
     def waiting_turns(self) -> Iterator[Turn]:
         """Yield the turns of gangs that can be planned and have no standing answer."""
         yield from self._turns.lock.waiters()
-        look = partial(self._look, self._snapshot(), self._turns.version())
+        look = partial(self._look, self._source.snapshot(), self._turns.version())
         for key in self.pending_keys():
             # A gang that nobody would plan for, as it lacks members, wants no turn.
             yield from (turn for turn, _ in self._apart.each((key,), look))
@@ -89,21 +91,21 @@ class PlanningRounds:
         keys = self._pending_gangs.keys()
         if not self._admission.chooses:
             return keys
-        snapshot = self._snapshot()
+        snapshot = self._source.snapshot()
         return [key for key in keys if self._admission.acts_for(key.namespace, snapshot)]
 
     async def round(self) -> None:
         """Plan gangs that wait and that nobody has asked about, by turns."""
         if not self._readiness.begun:
             return
-        self._admission.took_in(await self._planner_thread.show(self._snapshot))
+        self._admission.took_in(await self._planner_thread.show(self._source.snapshot))
         self._apart.tell(self._planner_thread.planner.take_aside())
         if self._readiness.stale() is not None or not self._leadership.acts:
             return
         gangs = {turn: gang async for turn, gang in self._ready()}
         line = self._admission.line(gangs)
-        began = self._now()
-        while line and self._now() - began < ROUND_SECONDS:
+        began = self._clocks.monotonic()
+        while line and self._clocks.monotonic() - began < ROUND_SECONDS:
             # Whoever was just served stands further behind.
             key = gangs[line.take()].key
             self._beat()
@@ -113,14 +115,14 @@ class PlanningRounds:
                 raise
             except Exception as error:  # one bad gang must not keep the others from their turn
                 self._apart.failed(key, error)
-                began = self._now()
+                began = self._clocks.monotonic()
         await self._bookings.round(self.pending_keys())
 
     async def _ready(self) -> AsyncIterator[tuple[Turn, Gang]]:
         """Yield those that can be planned; verbs go on meanwhile, however many there are."""
         keys = self.pending_keys()
         for start in range(0, len(keys), CHUNK):
-            look = partial(self._look, self._snapshot(), self._turns.version())
+            look = partial(self._look, self._source.snapshot(), self._turns.version())
             for found in self._apart.each(keys[start : start + CHUNK], look):
                 yield found
             await asyncio.sleep(0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from extender.gang.controller.cluster_source import ClusterSource
 from extender.gang.leader_election.leadership import Leadership
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.model.errors import NotReady
 
 

@@ -13,7 +13,6 @@ from math import inf
 import structlog
 from msgspec.structs import replace
 
-from extender.gang.controller.cluster_source import ClusterSource
 from extender.gang.controller.pending_gangs import can_be_planned
 from extender.gang.controller.planner_thread import Overran, PlannerThread
 from extender.gang.controller.waiting import Version, Waiting
@@ -27,6 +26,7 @@ from extender.gang.plan.question import Masks
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import gangs_of, unchanged
 from extender.gang.runtime.clocks import Clocks
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.gang.tell.decisions import (
     Decision,

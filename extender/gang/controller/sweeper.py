@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import inf
 
 import structlog
@@ -10,10 +9,11 @@ import structlog
 from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.core.last_check import KeptGangs
 from extender.gang.leader_election.leadership import Leadership
+from extender.gang.runtime.clocks import Clocks
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.status.notices import Notices
 from extender.kube.api_errors import ApiError
 from extender.model.objects import GangKey
-from extender.model.snapshot import Snapshot
 
 log = structlog.get_logger("gang")
 
@@ -28,28 +28,28 @@ class Sweeper:
         notices: Notices,
         keeper: RecordWriter,
         gangs: KeptGangs,
-        snapshot: Callable[[], Snapshot],
+        source: ClusterSource,
         leadership: Leadership,
-        monotonic: Callable[[], float],
+        clocks: Clocks,
     ) -> None:
         self._notices = notices
         self._keeper = keeper
         self._gangs = gangs
-        self._snapshot = snapshot
+        self._source = source
         self._leadership = leadership
-        self._now = monotonic
+        self._clocks = clocks
         self._next = inf
 
     def begin(self) -> None:
         """Start, once the records of a life before are taken in."""
-        self._next = self._now() + SWEEP_SECONDS
+        self._next = self._clocks.monotonic() + SWEEP_SECONDS
         self._clear_nominations()
 
     async def round(self) -> None:
         """Look, if it is time to."""
-        if self._now() < self._next or not self._leadership.acts:
+        if self._clocks.monotonic() < self._next or not self._leadership.acts:
             return
-        self._next = self._now() + SWEEP_SECONDS
+        self._next = self._clocks.monotonic() + SWEEP_SECONDS
         self._clear_nominations()
         try:
             await self._keeper.sweep()
@@ -57,7 +57,7 @@ class Sweeper:
             log.warning("left plan records not looked for", error=str(error))
 
     def _clear_nominations(self) -> None:
-        snapshot = self._snapshot()
+        snapshot = self._source.snapshot()
 
         def starts_whole(key: GangKey) -> bool:
             gang = self._gangs.resolve(key, snapshot)

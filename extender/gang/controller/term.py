@@ -12,7 +12,6 @@ from random import Random
 
 from extender.gang.controller.apart import Apart
 from extender.gang.controller.binder import Binder
-from extender.gang.controller.cluster_source import ClusterSource
 from extender.gang.controller.evictor import Evictor
 from extender.gang.controller.heartbeats import Heartbeats
 from extender.gang.controller.notifier import Notifier
@@ -29,6 +28,7 @@ from extender.gang.leader_election.leadership import Leadership
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.runtime.background import Background
 from extender.gang.runtime.clocks import Clocks
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.scheduler_view.assumed_pods import AssumedPods
 from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.gang.status.decision_telling import DecisionTelling
@@ -111,17 +111,17 @@ class Telling:
 def reading_of(term: Term) -> Reading:
     """Return what is known at the start of a term: nothing but where to look."""
     source, settings, resolver = term.source, term.settings, term.resolver
-    monotonic = term.clocks.monotonic
+    clocks = term.clocks
     return Reading(
         source=source,
         reservations=Reservations(),
         gangs=KeptGangs(resolver),
         readiness=Readiness(source, term.leadership, settings.cache.stale_seconds),
-        evidence=NodeLists(monotonic, lambda: source.snapshot().nodes),
-        offers=AssumedPods(monotonic, term.blind_seconds, lambda: source.stale_for()),
+        evidence=NodeLists(clocks, lambda: source.snapshot().nodes),
+        offers=AssumedPods(clocks, term.blind_seconds, lambda: source.stale_for()),
         pending_gangs=PendingGangs(resolver.member_key, settings.scheduler_names),
         waiting=Waiting(
-            monotonic,
+            clocks,
             settings.plan.retry_seconds,
             settings.groups.settle_seconds,
             settings.plan.longest_retry_seconds,
@@ -136,7 +136,7 @@ def telling_of(term: Term, reading: Reading) -> Telling:
     notices = Notices(
         term.notifier,
         reading.reservations,
-        reading.snapshot,
+        reading.source,
         term.clocks,
         background,
         Enforcement(term.settings.enforce),
@@ -144,7 +144,7 @@ def telling_of(term: Term, reading: Reading) -> Telling:
     )
     decisions = DecisionTelling(
         term.conditions,
-        reading.snapshot,
+        reading.source,
         reading.gangs.resolve,
         notices,
         reading.waiting.repaired,
@@ -154,4 +154,4 @@ def telling_of(term: Term, reading: Reading) -> Telling:
         term.decided,
         term.failed,
     )
-    return Telling(background, notices, Apart(notices, term.clocks.monotonic), decisions)
+    return Telling(background, notices, Apart(notices, term.clocks), decisions)

@@ -104,7 +104,7 @@ def planning_of(term: Term, reading: Reading, telling: Telling, acting: Acting) 
         lambda: Planner(term.settings, term.resolver),
         term.settings.plan.seconds,
         term.settings.plan.overrun_seconds,
-        term.clocks.monotonic,
+        term.clocks,
         term.heartbeats,
     )
     turns = _turns(term, reading, telling, acting, thread)
@@ -116,17 +116,17 @@ def planning_of(term: Term, reading: Reading, telling: Telling, acting: Acting) 
         reading.waiting,
         acting.admission,
         turns,
-        reading.snapshot,
+        reading.source,
         reading.present_gang,
         telling.decisions.note,
-        VerbPatience(telling.background, term.clocks.monotonic, term.settings.plan.seconds),
+        VerbPatience(telling.background, term.clocks, term.settings.plan.seconds),
     )
     rounds = PlanningRounds(
         reading.pending_gangs,
         reading.readiness,
         term.leadership,
         reading.reservations,
-        reading.snapshot,
+        reading.source,
         reading.gangs,
         reading.waiting,
         acting.admission,
@@ -135,7 +135,7 @@ def planning_of(term: Term, reading: Reading, telling: Telling, acting: Acting) 
         answering,
         bookings,
         telling.apart,
-        term.clocks.monotonic,
+        term.clocks,
         partial(term.heartbeats.beat, PLANNING),
     )
     return Planning(thread, turns, bookings, answering, rounds)
@@ -147,7 +147,7 @@ def seating_of(
     """Return what looks after seats from when they are open."""
     refused_seats = RefusedSeats(
         reading.reservations,
-        term.clocks.monotonic,
+        term.clocks,
         reading.evidence,
         telling.notices.calls,
         replan,
@@ -190,7 +190,7 @@ def _admission(
     waiting_turns: Callable[[], Iterable[Turn]],
 ) -> Admission:
     """Return who may have a plan, and whose turn comes first."""
-    suspensions = Suspensions(term.suspended, term.leadership, telling.background, term.clocks.wall)
+    suspensions = Suspensions(term.suspended, term.leadership, telling.background, term.clocks)
     return Admission(
         term.settings,
         term.clocks,
@@ -218,7 +218,7 @@ def _eviction_history(
             term.leadership,
             telling.background.spawn,
         )
-    history = EvictionHistory(protection, store, term.clocks.wall, reading.gangs.unit_key)
+    history = EvictionHistory(protection, store, term.clocks, reading.gangs.unit_key)
     preemptions.units.taken, preemptions.units.sent = history.taken, history.sent
     preemptions.comparison.spared = history.spared
     return history

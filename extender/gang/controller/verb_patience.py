@@ -14,6 +14,7 @@ from typing import Any
 
 from extender.gang.fairness.fair_lock import Late
 from extender.gang.runtime.background import Background, log
+from extender.gang.runtime.clocks import Clocks
 from extender.model.errors import NotReady
 
 SEARCHES = 1.2
@@ -23,17 +24,19 @@ SEARCHES = 1.2
 class VerbPatience:
     """Work by its key: verbs that ask for the same wait for the same. One event loop only."""
 
-    def __init__(
-        self, background: Background, monotonic: Callable[[], float], plan_seconds: float
-    ) -> None:
-        self.now = monotonic
+    def __init__(self, background: Background, clocks: Clocks, plan_seconds: float) -> None:
+        self._clocks = clocks
         self._background = background
         self._seconds = SEARCHES * plan_seconds
         self._under_way: dict[Hashable, asyncio.Task[Any]] = {}
 
+    def now(self) -> float:
+        """Return the monotonic time that verbs are asked at."""
+        return self._clocks.monotonic()
+
     def left(self, asked: float) -> float:
         """Return for how many seconds a verb may wait that was asked at ``asked``, monotonic."""
-        return max(0.0, asked + self._seconds - self.now())
+        return max(0.0, asked + self._seconds - self._clocks.monotonic())
 
     async def outcome(
         self, key: Hashable, work: Callable[[], Coroutine[Any, Any, Any]], asked: float

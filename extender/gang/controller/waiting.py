@@ -15,6 +15,7 @@ from cachetools import TTLCache
 from msgspec import Struct
 
 from extender.gang.plan.fair_turns import Turn, place_of, retry_pause
+from extender.gang.runtime.clocks import Clocks
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Code, Refusal
@@ -66,14 +67,14 @@ class Waiting:
 
     def __init__(
         self,
-        monotonic: Callable[[], float],
+        clocks: Clocks,
         retry_seconds: float,
         settle_seconds: float,
         longest_retry: float,
         leaves_in_time: Callable[[Pod, float], bool],
     ) -> None:
         """``leaves_in_time(pod, now)`` tells of a terminating pod, at a wall clock time."""
-        self._now = monotonic
+        self._clocks = clocks
         self._leaves_in_time = leaves_in_time
         self._retry_seconds = retry_seconds
         self._longest_retry = longest_retry
@@ -86,7 +87,7 @@ class Waiting:
 
     def _table(self) -> TTLCache[GangKey, Any]:
         """Nothing here matters for longer than a while; gangs come and go for ever."""
-        return TTLCache(maxsize=MAX_GANGS, ttl=MEMORY_SECONDS, timer=self._now)
+        return TTLCache(maxsize=MAX_GANGS, ttl=MEMORY_SECONDS, timer=self._clocks.monotonic)
 
     def kept(self, key: GangKey, version: Version) -> Refusal | None:
         """Return the last refusal if it still stands.
@@ -98,7 +99,7 @@ class Waiting:
         if kept is None:
             return None
         timed = kept.refusal.code in TIMED
-        now = self._now()
+        now = self._clocks.monotonic()
         if now < kept.until or (kept.version == version and not timed and now < kept.lifts):
             return kept.refusal
         return None
@@ -133,14 +134,14 @@ class Waiting:
     ) -> None:
         """Keep a refusal that took ``seconds`` to find, at the wall clock time ``wall``."""
         pause = retry_pause(seconds, self._retry_seconds, self._longest_retry, SEARCH_SHARE)
-        now = self._now()
+        now = self._clocks.monotonic()
         self._refused[refusal.gang] = _Answered(
             refusal, version, now + pause, now + max(0.0, refusal.until - wall), turn, seconds
         )
 
     def must_wait(self, gang: Gang, wall: float) -> Refusal | None:
         """Return why the gang is not planned yet: a penalty, or members still arriving."""
-        now = self._now()
+        now = self._clocks.monotonic()
         penalty = self._penalties.get(gang.key)
         if penalty is not None and now < penalty.until:
             # No seconds that are left: a message that changes is told again and again.
@@ -179,7 +180,7 @@ class Waiting:
     def grown(self, key: GangKey) -> None:
         """Note that a member was seen for the first time: what was refused was another gang."""
         self._refused.pop(key, None)
-        self._grown[key] = self._now()
+        self._grown[key] = self._clocks.monotonic()
 
     def repaired(self, key: GangKey) -> None:
         """Forget the refusal: it was for a definition that is another one now."""
@@ -194,7 +195,7 @@ class Waiting:
         before = self._penalties.get(key)
         times = 1 if before is None else min(before.times + 1, MAX_TIMES)
         pause = min(MAX_PENALTY, 2.0**times)
-        self._penalties[key] = _Penalty(until=self._now() + pause, times=times)
+        self._penalties[key] = _Penalty(until=self._clocks.monotonic() + pause, times=times)
 
     def succeeded(self, key: GangKey) -> None:
         """Lift the penalty."""

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from extender.gang.controller.binder import Binder
-from extender.gang.controller.cluster_source import ClusterSource
 from extender.gang.controller.coordinator import Coordinator
 from extender.gang.controller.evictor import Evictor, Removal
 from extender.gang.controller.heartbeats import Heartbeats
@@ -20,6 +19,7 @@ from extender.gang.core.signature import Signer
 from extender.gang.fairness.suspensions import SuspensionStore
 from extender.gang.leader_election.leadership import Alone, Leadership
 from extender.gang.runtime.clocks import Clocks
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.scheduler_view.assumed_pods import BLIND_SECONDS
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
@@ -65,9 +65,7 @@ def coordinate(
     evictor = Evictor(
         client, settings.eviction, sleep=sleep, rng=random, wall=clocks.wall, ended=evicted
     )
-    binder = Binder(
-        client, settings.bind.post_seconds, monotonic=clocks.monotonic, sleep=sleep, rng=random
-    )
+    binder = Binder(client, settings.bind.post_seconds, clocks=clocks, sleep=sleep, rng=random)
     return Coordinator(
         Term(
             source=source,
@@ -75,7 +73,7 @@ def coordinate(
             resolver=resolver,
             records=Records(client, namespace, Signer(record_key)),
             evictor=evictor,
-            notifier=Notifier(client, failed, clocks.wall),
+            notifier=Notifier(client, failed, clocks),
             binder=binder,
             leadership=leadership or Alone(),
             heartbeats=heartbeats or Heartbeats(),

@@ -71,7 +71,7 @@ class FlightUnits:
         )
         self.comparison = Preconditions(
             reading.reservations,
-            reading.snapshot,
+            reading.source,
             reading.gangs,
             check,
             self.evictions,

@@ -26,9 +26,9 @@ from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.plan.nominated import victims_leave
 from extender.gang.runtime.background import Background, each
 from extender.gang.runtime.clocks import Clocks
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.model.objects import Pod
 from extender.model.shares import Shares
-from extender.model.snapshot import Snapshot
 
 MAX_UNSEEN = 256
 """Pods that were asked about before they were seen."""
@@ -75,7 +75,7 @@ class HeldBack:
     def __init__(
         self,
         notifier: Notifier,
-        snapshot: Callable[[], Snapshot],
+        source: ClusterSource,
         clocks: Clocks,
         background: Background,
         enforcement: Enforcement,
@@ -83,7 +83,7 @@ class HeldBack:
         at_a_time: int,
     ) -> None:
         self._notifier = notifier
-        self._snapshot = snapshot
+        self._source = source
         self._clocks = clocks
         self._spawn = background.spawn
         self._enforcement = enforcement
@@ -126,7 +126,7 @@ class HeldBack:
         """Remember that kube-scheduler asks whether a pod may preempt on these nodes. To it an
         error or a lost answer is an attempt without a node, and no event may follow."""
         node = min(nodes, default="")
-        pod = self._snapshot().pending.get(uid)
+        pod = self._source.snapshot().pending.get(uid)
         if pod is not None:
             self.park(pod, node)
         elif node:
@@ -205,7 +205,7 @@ class HeldBack:
             return
         self._again_at = now + self._pause
         self._pause = min(LONGEST_PAUSE, 2 * self._pause)
-        pending = self._snapshot().pending
+        pending = self._source.snapshot().pending
         failed = [self._failed.take() for _ in range(self._at_a_time)]
         again = [held for held in failed if held is not None and held.pod.uid in pending]
         if again:
@@ -217,7 +217,7 @@ class HeldBack:
         if now - self._parked_at < PARKED_PAUSE:
             return
         self._unseen.forget(lambda asked: now - asked.since > TRIED_SECONDS)
-        pending = self._snapshot().pending if len(self._unseen) else {}
+        pending = self._source.snapshot().pending if len(self._unseen) else {}
         for asked in list(self._unseen.values()):
             if asked.uid in pending:
                 self._unseen.pop(asked.uid)
@@ -247,7 +247,7 @@ class HeldBack:
     def _to_write(self, waiting: Sequence[_Held]) -> list[_Held]:
         """Return those for which something is written now; others are parked again, or forgotten
         where nothing may be written."""
-        snapshot, now = self._snapshot(), self._clocks.monotonic()
+        snapshot, now = self._source.snapshot(), self._clocks.monotonic()
         found = []
         for held in waiting:
             pod = snapshot.pending.get(held.pod.uid)

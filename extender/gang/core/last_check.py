@@ -5,7 +5,7 @@ Reads the newest snapshot, not the one the plan was made on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from extender.gang.incremental.enforcement import NOT_ENFORCED, Enforcement
@@ -20,6 +20,7 @@ from extender.gang.plan.validity import (
     victim_problem,
     whole_again,
 )
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -60,18 +61,18 @@ class LastCheck:
 
     def __init__(
         self,
-        snapshot: Callable[[], Snapshot],
+        source: ClusterSource,
         gangs: KeptGangs,
         settings: Settings,
     ) -> None:
-        self._snapshot = snapshot
+        self._source = source
         self._gangs = gangs
         self._protections = Protections(settings)
         self._enforcement = Enforcement(settings.enforce)
 
     def not_for(self, namespace: str) -> str:
         """Return why nothing is done for gangs of the namespace now, "" when it may be."""
-        snapshot = self._snapshot()
+        snapshot = self._source.snapshot()
         if self._enforcement.everybody or self._enforcement.acts_for(namespace, snapshot):
             return ending_problem(namespace, snapshot)
         return NOT_ENFORCED.format(namespace)
@@ -82,12 +83,12 @@ class LastCheck:
 
     def there(self, victim: Victim) -> bool:
         """Whether the pod is on its node, and not on its way out."""
-        pod = present(victim, self._snapshot())
+        pod = present(victim, self._source.snapshot())
         return pod is not None and not pod.deleting
 
     def of_victim(self, victim: Victim, priority: int, *, alone: bool) -> str:
         """Return why the pod must not go now, "" when it may; see validity.victim_problem."""
-        snapshot = self._snapshot()
+        snapshot = self._source.snapshot()
         return victim_problem(
             victim, priority, snapshot, self._gangs, self._protections, alone=alone
         )
@@ -95,7 +96,7 @@ class LastCheck:
     def budgeted(self, victims: Iterable[Victim], priority: int) -> frozenset[str]:
         """Return the uids of victims to evict through the Eviction API: a budget speaks for them
         and counts against this priority."""
-        return covered_by_budget(victims, self._snapshot(), self._protections, priority)
+        return covered_by_budget(victims, self._source.snapshot(), self._protections, priority)
 
     def whole_again(self, victim: Victim, unit: AbstractSet[str], size: int) -> bool:
         """Whether the gang of a victim that is there is whole by others; see validity."""
@@ -109,7 +110,7 @@ class LastCheck:
 
     def gang_of(self, victim: Victim) -> Gang | None:
         """Return what a victim goes with now: the same object while that is unchanged."""
-        snapshot = self._snapshot()
+        snapshot = self._source.snapshot()
         pod = present(victim, snapshot)
         key = None if pod is None else self._gangs.unit_key(pod)
         return None if key is None else self._gangs.resolve(key, snapshot)

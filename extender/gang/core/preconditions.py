@@ -19,6 +19,7 @@ from extender.gang.plan.new_room import room_came
 from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import gangs_of, member_problem, present, quick_problem
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.scheduler_view.assumed_pods import AssumedPods
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -35,7 +36,7 @@ class Preconditions:
     def __init__(
         self,
         reservations: Reservations,
-        snapshot: Callable[[], Snapshot],
+        source: ClusterSource,
         gangs: KeptGangs,
         check: LastCheck,
         evictions: Evictions,
@@ -51,7 +52,7 @@ class Preconditions:
         self.spared: Callable[[], Mapping[str, SparedPod]] = lambda: EMPTY
         """Who is not evicted again yet."""
         self._reservations = reservations
-        self._snapshot = snapshot
+        self._source = source
         self._gangs = gangs
         self._check = check
         self._evictions = evictions
@@ -60,7 +61,7 @@ class Preconditions:
     def shown(self) -> Snapshot:
         """Return the newest snapshot with what we know beyond it."""
         snapshot = shown_in(
-            self._snapshot(),
+            self._source.snapshot(),
             self._evictions.expected(),
             self._evictions.refusals.unevictable(),
             self._gangs.member_key,
@@ -120,7 +121,7 @@ class Preconditions:
         """
         if not preemption.unadmitted:
             return ()
-        bound = self._snapshot().bound
+        bound = self._source.snapshot().bound
         nodes = {*preemption.seats.values(), *refused}
         there = {pod.uid for name in nodes for pod in bound.get(name, ())}
         here = [pod for uid, pod in preemption.unadmitted.items() if uid in there]
@@ -148,14 +149,14 @@ class Preconditions:
 
     def less_urgent(self, preemption: Preemption) -> str:
         """Return why the gang may evict nobody at the plan's priority any more, "" when it may."""
-        gang = self._gang(preemption, self._snapshot())
+        gang = self._gang(preemption, self._source.snapshot())
         if gang is None or (gang.preemptor_priority >= preemption.plan.priority and gang.preempts):
             return ""
         return f"{preemption.key} may no longer evict at priority {preemption.plan.priority}"
 
     def does_without(self, preemption: Preemption, uid: str) -> bool:
         """Whether the gang is complete with the other members' seats."""
-        gang = self._gang(preemption, self._snapshot())
+        gang = self._gang(preemption, self._source.snapshot())
         others = {member: node for member, node in preemption.seats.items() if member != uid}
         return gang is not None and not member_problem(
             preemption.plan, gang, others, binding=preemption.binding
@@ -222,7 +223,7 @@ class Preconditions:
 
     def stays(self, preemption: Preemption) -> str:
         """Return who of those waited for does not go after all, "" when all do."""
-        snapshot = self._snapshot()
+        snapshot = self._source.snapshot()
         for victim in preemption.waits.values():
             pod = present(victim, snapshot)
             if pod is not None and not pod.deleting and not self._evictions.takes(victim.uid):

@@ -86,7 +86,7 @@ class Preemptions:
         self._seen: tuple[object, object] = (None, None)
         """Nodes and namespaces at the last look; other mappings when one of them changed."""
         self._chooses = not term.settings.enforce.everybody
-        self._check = check = LastCheck(reading.snapshot, reading.gangs, term.settings)
+        self._check = check = LastCheck(reading.source, reading.gangs, term.settings)
         self.leaves = check.leaves
         self.units = FlightUnits(
             term, reading, telling, keeper, check, advance=self._advance, replan=replan
@@ -95,7 +95,7 @@ class Preemptions:
         self.comparison = self._comparison = self.units.comparison
         self.shown, self.problem = self._comparison.shown, self._comparison.problem
         self.crowded, self.room_came = self._comparison.crowded, self._comparison.room_came
-        self._crowding = Starvation(self.reservations, self.crowded, term.clocks.monotonic)
+        self._crowding = Starvation(self.reservations, self.crowded, term.clocks)
         lifetimes = Lifetimes(term, reading, telling, keeper, self.evictions, ended)
         self._enter, self.leave, self.end = lifetimes.enter, lifetimes.leave, lifetimes.end
         self.give_way = lifetimes.give_way

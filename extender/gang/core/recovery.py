@@ -24,6 +24,7 @@ from extender.gang.core.recorded_victims import RecordedVictims
 from extender.gang.core.reservations import Preemption
 from extender.gang.plan.validity import Resolves, present, whole_again
 from extender.gang.runtime.clocks import Clocks
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.tell.decisions import Decision, Outcome, Verb, of_plan
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.plan import Victim
@@ -40,7 +41,7 @@ class Recovery:
         self,
         preemptions: Preemptions,
         keeper: RecordWriter,
-        snapshot: Callable[[], Snapshot],
+        source: ClusterSource,
         gangs: Resolves,
         clocks: Clocks,
         decide: Callable[[Decision], None],
@@ -48,7 +49,7 @@ class Recovery:
     ) -> None:
         self._preemptions = preemptions
         self._keeper = keeper
-        self._snapshot = snapshot
+        self._source = source
         self._gangs = gangs
         self._clocks = clocks
         self._decide = decide
@@ -61,13 +62,13 @@ class Recovery:
         """
         loaded, taken_in = await self._keeper.load(), 0
         for record in loaded.records:  # youngest first: an older plan may rest on what it ended
-            why = doubt(record, self._snapshot(), self._gangs, signed=self._keeper.signed)
+            why = doubt(record, self._source.snapshot(), self._gangs, signed=self._keeper.signed)
             if why:
                 self._keeper.keep_aside(record, why)
                 continue
-            record = without_strangers(record, self._snapshot(), self._gangs)
+            record = without_strangers(record, self._source.snapshot(), self._gangs)
             created = loaded.created.get(record.id, 0.0)
-            victims = RecordedVictims(self._snapshot(), created, self._preemptions.leaves)
+            victims = RecordedVictims(self._source.snapshot(), created, self._preemptions.leaves)
             record = with_late_members(record, victims, self._gangs)
             self._keeper.adopt(record)
             self._take_in(record, victims)

@@ -19,6 +19,7 @@ from functools import partial
 from extender.gang.core.requeuing import Requeuing
 from extender.gang.core.reservations import Preemption, Reservations, Tries, TurnedAway
 from extender.gang.plan.question import Masks
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.objects import GangKey, Pod
@@ -51,14 +52,14 @@ class RefusedSeats:
     def __init__(
         self,
         reservations: Reservations,
-        monotonic: Callable[[], float],
+        clocks: Clocks,
         evidence: NodeLists,
         calls: Requeuing,
         change: Callable[[Preemption, str, Masks], None],
         given: Callable[[Preemption, Pod], None],
     ) -> None:
         self._reservations = reservations
-        self._now = monotonic
+        self._clocks = clocks
         self._evidence = evidence
         self._calls = calls
         self._change = change
@@ -69,7 +70,7 @@ class RefusedSeats:
 
         ``alone``: the question was about its nominated seat alone.
         """
-        preemption.turned_away[pod.uid] = TurnedAway(at=self._now(), alone=alone)
+        preemption.turned_away[pod.uid] = TurnedAway(at=self._clocks.monotonic(), alone=alone)
         self._asked(preemption, pod)
 
     def _asked(self, preemption: Preemption, pod: Pod) -> None:
@@ -102,9 +103,9 @@ class RefusedSeats:
         """Whether a start that lacks an offer still waits."""
         if not preemption.put_off_until:
             preemption.put_offs += 1
-            preemption.put_off_until = self._now() + MISSED_SECONDS
+            preemption.put_off_until = self._clocks.monotonic() + MISSED_SECONDS
             self._calls.after(preemption, MISSED_SECONDS, lambda: self._let_in(preemption))
-        return self._now() < preemption.put_off_until
+        return self._clocks.monotonic() < preemption.put_off_until
 
     def _let_in(self, preemption: Preemption) -> None:
         """Have those tried again that were put off, and whom they waited for."""
@@ -118,7 +119,7 @@ class RefusedSeats:
 
         One that was given it several times, and asks again, cannot be bound there.
         """
-        now = self._now()
+        now = self._clocks.monotonic()
         tries = preemption.tries.setdefault(pod.uid, Tries())
         tries.unheard, tries.for_now = 0, False
         repeated = tries.given > 0 and now - tries.asked_at < ATTEMPT_SECONDS
@@ -166,7 +167,7 @@ class RefusedSeats:
                 if not preemption.missed:
                     self._let_in(preemption)
                 return
-        preemption.missed.setdefault(pod.uid, self._now())
+        preemption.missed.setdefault(pod.uid, self._clocks.monotonic())
         if not self._look(preemption, pod):
             self._calls.again(preemption, pod.uid)
 
@@ -174,7 +175,7 @@ class RefusedSeats:
         """Whether a question comes after our own refusal. A list after a list is a new attempt:
         kube-scheduler may pop a pod before its back-off is over (SchedulerPopFromBackoffQ)."""
         turned = preemption.turned_away.get(pod.uid)
-        if turned is None or self._now() - turned.at >= TURNED_SECONDS:
+        if turned is None or self._clocks.monotonic() - turned.at >= TURNED_SECONDS:
             return False
         if others:
             preemption.turned_away[pod.uid] = TurnedAway(at=turned.at, alone=False)
@@ -186,7 +187,7 @@ class RefusedSeats:
         With others assumed on their seats kube-scheduler may have no node left on which it would
         ask about that member, while they wait for it.
         """
-        if self._now() - preemption.put_off_until < MISSED_SECONDS:
+        if self._clocks.monotonic() - preemption.put_off_until < MISSED_SECONDS:
             return  # those who waited with it are on their way only now
         for uid in [uid for uid in preemption.missed if uid in preemption.seats]:
             if preemption.state is PreemptionState.OPEN and uid in preemption.missed:
@@ -196,7 +197,7 @@ class RefusedSeats:
                     self._look(preemption, preemption.pods[uid])
 
     def _look(self, preemption: Preemption, pod: Pod) -> bool:
-        now = self._now()
+        now = self._clocks.monotonic()
         if min(now - preemption.missed[pod.uid], now - preemption.since) < MISSED_SECONDS:
             return False
         why = f"kube-scheduler does not accept {pod.name} on {preemption.seats[pod.uid]}"
@@ -216,7 +217,10 @@ class RefusedSeats:
         self._note_others(preemption, new)
         tries = preemption.tries.setdefault(new.uid, Tries())
         tries.unheard += 1
-        if tries.unheard > MOST_UNHEARD and self._now() - preemption.since >= MISSED_SECONDS:
+        if (
+            tries.unheard > MOST_UNHEARD
+            and self._clocks.monotonic() - preemption.since >= MISSED_SECONDS
+        ):
             why = f"kube-scheduler tries {new.name} on {seat} and does not ask about it"
             self._refuse(preemption, new, why)
         else:
@@ -234,7 +238,7 @@ class RefusedSeats:
             return False
         tries.unheard = 0
         if pod.uid in preemption.missed:
-            preemption.missed[pod.uid] = self._now()
+            preemption.missed[pod.uid] = self._clocks.monotonic()
         return True
 
     def _others_keep(self, node: str, gang: GangKey, priority: int) -> bool:

@@ -18,8 +18,8 @@ from extender.gang.core.reservations import Preemption, Tries
 from extender.gang.plan.lists import samples
 from extender.gang.runtime.background import Background, each
 from extender.gang.runtime.clocks import Clocks
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.tell.preemption_state import PreemptionState
-from extender.model.snapshot import Snapshot
 
 PAUSES = (0.0, 1.0, 3.0, 8.0, 20.0)
 """Seconds after the seats open at which members without a node are called, at least."""
@@ -36,7 +36,7 @@ class Requeuing:
         self,
         notifier: Notifier,
         nominations: Nominations,
-        snapshot: Callable[[], Snapshot],
+        source: ClusterSource,
         clocks: Clocks,
         background: Background,
         gate: asyncio.Semaphore,
@@ -46,7 +46,7 @@ class Requeuing:
     ) -> None:
         self._notifier = notifier
         self._nominations = nominations
-        self._snapshot = snapshot
+        self._source = source
         self._clocks = clocks
         self._spawn = background.spawn
         self._gate = gate
@@ -55,7 +55,7 @@ class Requeuing:
 
     def needs_nominations(self) -> bool:
         """Whether a seat may be missing in a list although kube-scheduler would accept it."""
-        return self._nominate and samples(len(self._snapshot().nodes))
+        return self._nominate and samples(len(self._source.snapshot().nodes))
 
     async def until_seated(self, preemption: Preemption) -> None:
         """Call the members of a plan whose seats have just opened, some times."""
@@ -119,5 +119,5 @@ class Requeuing:
         await each(uids, self._at_a_time, one)
 
     def _nominated(self, uid: str) -> str:
-        pod = self._snapshot().pending.get(uid)
+        pod = self._source.snapshot().pending.get(uid)
         return "" if pod is None else pod.nominated

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from extender.gang.core.reservations import Preemption, Reservations
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.preemption_state import PreemptionState
 
 CROWDED_SECONDS = 6.0
@@ -28,15 +29,15 @@ class Starvation:
         self,
         reservations: Reservations,
         crowded: Callable[[Preemption], bool],
-        monotonic: Callable[[], float],
+        clocks: Clocks,
     ) -> None:
         self._reservations = reservations
         self._crowded = crowded
-        self._now = monotonic
+        self._clocks = clocks
 
     def look(self, preemption: Preemption) -> None:
         """Take note of one plan; now and then."""
-        now = self._now()
+        now = self._clocks.monotonic()
         if preemption.closed_at:
             if preemption.closed and now - preemption.closed_at > CLOSED_SECONDS:
                 self._reservations.keep_away(preemption, 0.0)

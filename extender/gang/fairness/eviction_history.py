@@ -26,6 +26,7 @@ from extender.gang.plan.evicted_before import (
     spared,
     undisturbed,
 )
+from extender.gang.runtime.clocks import Clocks
 from extender.model.fairness import ProtectionSettings
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Victim
@@ -49,13 +50,13 @@ class EvictionHistory:
         self,
         settings: ProtectionSettings,
         store: EvictedStore | None,
-        wall: Callable[[], float],
+        clocks: Clocks,
         unit_key: Callable[[Pod], GangKey | None],
     ) -> None:
         """``store`` None: nothing is written."""
         self._settings = settings
         self._store = store
-        self._wall = wall
+        self._clocks = clocks
         self._unit_key = unit_key
         self._kept: dict[str, Evicted] = {}
         self._going: dict[str, Pod] = {}
@@ -78,7 +79,7 @@ class EvictionHistory:
         ApiError."""
         if not self._settings.enabled:
             return
-        now = self._wall()
+        now = self._clocks.wall()
         if self._store is not None:
             for each in await self._store.load(now):
                 if not over(each, now, self._settings):
@@ -92,7 +93,7 @@ class EvictionHistory:
         """These pods are about to be evicted."""
         if not self._settings.enabled:
             return
-        now = self._wall()
+        now = self._clocks.wall()
         self._tidy(now)
         for pod in pods:
             self._going[pod.uid] = pod
@@ -120,7 +121,7 @@ class EvictionHistory:
         lineage = unit.name if unit.whole else lineages(pod, None)[0]
         before = self._kept.pop(lineage, None)  # who was evicted last stands last
         self._kept[lineage] = counted(
-            before, lineage, pod, unit.priority, unit.plan_id, self._wall(), self._settings
+            before, lineage, pod, unit.priority, unit.plan_id, self._clocks.wall(), self._settings
         )
         there = {**self._running.pop(lineage, {}), **self._early.pop(lineage, {})}
         for each in there.values():
@@ -134,7 +135,7 @@ class EvictionHistory:
             return
         if old is not None and (new is None or new.finished or new.deleting):
             if old.uid in self._going and (new is None or new.finished):
-                self._left.setdefault(old.uid, self._wall())
+                self._left.setdefault(old.uid, self._clocks.wall())
             for lineage in lineages(old, self._unit_key(old)):
                 self._early.get(lineage, {}).pop(old.uid, None)
                 if self._running.get(lineage, {}).pop(old.uid, None) is not None:
@@ -160,7 +161,7 @@ class EvictionHistory:
             running[pod.uid] = pod
             self._changed = True
         if not evicted.resumed:
-            at = max(evicted.at, pod.started or self._wall())
+            at = max(evicted.at, pod.started or self._clocks.wall())
             self._kept[lineage] = replace(evicted, resumed=at)
             self._write()
         return True
@@ -169,9 +170,9 @@ class EvictionHistory:
 
     def spared(self) -> Mapping[str, SparedPod]:
         """Return who is not evicted again yet; the same object while that is unchanged."""
-        if self._changed or (self._spared and self._wall() >= self._soonest):
+        if self._changed or (self._spared and self._clocks.wall() >= self._soonest):
             self._changed = False
-            now = self._wall()
+            now = self._clocks.wall()
             found: dict[str, SparedPod] = {}
             for lineage, running in self._running.items():
                 evicted = self._kept[lineage]
@@ -203,7 +204,7 @@ class EvictionHistory:
 
     def _forget(self) -> None:
         """Keep no more than may be; the last one stands last."""
-        now = self._wall()
+        now = self._clocks.wall()
         for lineage in [name for name, e in self._kept.items() if over(e, now, self._settings)]:
             self._drop(lineage)
         newest = self._kept[next(reversed(self._kept))] if self._kept else None

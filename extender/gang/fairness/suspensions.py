@@ -16,6 +16,7 @@ from extender.gang.controller.write_behind import WriteBehind
 from extender.gang.leader_election.leadership import Leadership
 from extender.gang.plan.suspension import CLOCK_SECONDS, Suspension
 from extender.gang.runtime.background import Background
+from extender.gang.runtime.clocks import Clocks
 from extender.kube.api import KubeApi
 from extender.model.objects import GangKey
 
@@ -58,21 +59,21 @@ class Suspensions:
         store: SuspensionStore | None,
         leadership: Leadership,
         background: Background,
-        wall: Callable[[], float],
+        clocks: Clocks,
     ) -> None:
         """``store`` None: nothing is written, as in an offline question."""
         self._store = store
         self._behind = WriteBehind(
             self._save, leadership, background.spawn, "suspended gangs not written"
         )
-        self._wall = wall
+        self._clocks = clocks
         self._held: dict[GangKey, Suspension] = {}
 
     async def recover(self, longest: float) -> list[Suspension]:
         """Take in what a life before has written, and could have: none of more than ``longest``
         seconds. Raises ApiError."""
         found = [] if self._store is None else await self._store.load()
-        now = self._wall()
+        now = self._clocks.wall()
         latest = now + longest + CLOCK_SECONDS
         self._held = {e.gang: e for e in found if e.runs(now) and e.until <= latest}
         return list(self._held.values())
@@ -94,7 +95,7 @@ class Suspensions:
         found = self._held.get(key)
         if found is None:
             return None
-        if found.holds(looks() if found.looks else "", self._wall()):
+        if found.holds(looks() if found.looks else "", self._clocks.wall()):
             return found
         del self._held[key]
         self._write()
@@ -102,7 +103,7 @@ class Suspensions:
 
     def present(self) -> list[Suspension]:
         """Return all of them that have not run out, by gang."""
-        now = self._wall()
+        now = self._clocks.wall()
         return [each for _, each in sorted(self._held.items()) if each.runs(now)]
 
     def _write(self) -> None:

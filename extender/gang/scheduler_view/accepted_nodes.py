@@ -7,10 +7,11 @@ how many wait, is a tenant's to choose: whoever has most in here loses its oldes
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from msgspec import Struct
 
+from extender.gang.runtime.clocks import Clocks
 from extender.model.objects import Pod
 from extender.model.shares import Shares
 
@@ -28,8 +29,8 @@ class _Accepted(Struct, frozen=True):
 class AcceptedNodes:
     """Node names by pod uid. ``monotonic`` gives seconds."""
 
-    def __init__(self, monotonic: Callable[[], float], most: int = MOST_NAMES) -> None:
-        self._now = monotonic
+    def __init__(self, clocks: Clocks, most: int = MOST_NAMES) -> None:
+        self._clocks = clocks
         self._kept: Shares[str, _Accepted] = Shares(most)
         """By uid, sized by how many names were named."""
 
@@ -44,11 +45,11 @@ class AcceptedNodes:
     def get(self, uid: str) -> frozenset[str] | None:
         """Return the nodes named for the pod within the minute, None when there were none."""
         known = self._kept.get(uid)
-        return known.names if known is not None and self._now() < known.until else None
+        return known.names if known is not None and self._clocks.monotonic() < known.until else None
 
     def add(self, pod: Pod, nodes: Iterable[str]) -> bool:
         """Note that these were named for the pod as well; return whether one of them is new."""
-        now = self._now()
+        now = self._clocks.monotonic()
         self._kept.forget(lambda accepted: accepted.until <= now)
         named = frozenset(map(sys.intern, nodes))
         known = self.get(pod.uid) or NOTHING

@@ -16,6 +16,7 @@ from math import inf
 from msgspec import Struct
 from msgspec.structs import replace
 
+from extender.gang.runtime.clocks import Clocks
 from extender.model.objects import GangKey, Pod, Requests
 from extender.model.plan import Hold
 
@@ -52,15 +53,15 @@ class AssumedPods:
 
     def __init__(
         self,
-        monotonic: Callable[[], float],
+        clocks: Clocks,
         blind_seconds: float,
         stale_for: Callable[[], float] = lambda: 0.0,
         most_names: int = MOST_NAMES,
     ) -> None:
-        self._now = monotonic
+        self._clocks = clocks
         self._blind_seconds = blind_seconds
         self._stale_for = stale_for
-        self._looked = monotonic()
+        self._looked = clocks.monotonic()
         self._shown = 0.0
         self._most_names = most_names
         self._made: dict[str, AssumedPod] = {}
@@ -72,11 +73,11 @@ class AssumedPods:
 
     def begin(self) -> None:
         """The process begins to answer: what was offered before is not known."""
-        self._seeing = self._now() + self._blind_seconds
+        self._seeing = self._clocks.monotonic() + self._blind_seconds
 
     def look(self) -> None:
         """Take note of whether changes are shown; to be called often."""
-        now = self._now()
+        now = self._clocks.monotonic()
         passed = now - self._looked
         self._looked = now
         self._shown += max(0.0, passed - self._stale_for())
@@ -126,7 +127,7 @@ class AssumedPods:
 
     def unknown(self, since: float) -> bool:
         """Whether a life before may have offered room that seats held at ``since`` count on."""
-        return self._now() < self._seeing and since < self._seeing
+        return self._clocks.monotonic() < self._seeing and since < self._seeing
 
     def in_the_way(
         self, since: float, nodes: AbstractSet[str], priority: int, until: float = inf

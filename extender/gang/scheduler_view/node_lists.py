@@ -15,6 +15,7 @@ from math import inf
 from cachetools import FIFOCache, TTLCache
 
 from extender.gang.plan.question import Masks
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.scheduler_view.accepted_nodes import AcceptedNodes
 from extender.model.gang import Gang
 from extender.model.objects import DEFAULT_SCHEDULER, Node, Pod
@@ -36,13 +37,11 @@ MAX_SCHEDULERS = 100
 class NodeLists:
     """Accepted nodes by pod uid, remembered for a minute."""
 
-    def __init__(
-        self, monotonic: Callable[[], float], nodes: Callable[[], Iterable[str]] = tuple
-    ) -> None:
+    def __init__(self, clocks: Clocks, nodes: Callable[[], Iterable[str]] = tuple) -> None:
         """``nodes`` gives the names of all nodes there are."""
-        self.accepted = AcceptedNodes(monotonic)
+        self.accepted = AcceptedNodes(clocks)
         self._refused: TTLCache[tuple[object, str], None] = TTLCache(
-            maxsize=MAX_REFUSED, ttl=REFUSED_SECONDS, timer=monotonic
+            maxsize=MAX_REFUSED, ttl=REFUSED_SECONDS, timer=clocks.monotonic
         )
         """Kinds of pods, with the node that was refused them as a seat."""
         self._refused_while: FIFOCache[tuple[object, str], Callable[[], bool]] = FIFOCache(
@@ -57,15 +56,19 @@ class NodeLists:
         self._all_freed = -inf
         """When any of them may have got room last."""
         self._nodes = nodes
-        self.now = monotonic
+        self._clocks = clocks
         self.asked_at = -inf
         """Monotonic time at which kube-scheduler asked about a pod last."""
         self.schedulers: frozenset[str] = frozenset()
         """Those that have asked about a pod."""
 
+    def now(self) -> float:
+        """Return the monotonic time by which lists have their age."""
+        return self._clocks.monotonic()
+
     def accepts(self, pod: Pod, nodes: Iterable[str]) -> None:
         """Note that kube-scheduler named these nodes for the pod."""
-        self.asked_at = self.now()
+        self.asked_at = self._clocks.monotonic()
         if pod.shape.scheduler not in self.schedulers and len(self.schedulers) < MAX_SCHEDULERS:
             self.schedulers |= {pod.shape.scheduler}
         if pod.shape.unmodelled and self.accepted.add(pod, nodes):
@@ -88,7 +91,7 @@ class NodeLists:
 
     def freed(self, nodes: Iterable[str] | None) -> None:
         """Note nodes that may have room since now, None = any."""
-        now = self.now()
+        now = self._clocks.monotonic()
         if nodes is None:
             self._all_freed = now
             return

@@ -9,6 +9,7 @@ import structlog
 from extender.gang.leader_election.leadership import Leadership
 from extender.gang.runtime.background import Background
 from extender.gang.runtime.clocks import Clocks
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.status.group_conditions import GroupConditions
 from extender.gang.status.notices import Notices
 from extender.gang.status.repaired_gangs import RepairedGangs
@@ -35,7 +36,7 @@ class DecisionTelling:
     def __init__(
         self,
         client: KubeApi | None,
-        snapshot: Callable[[], Snapshot],
+        source: ClusterSource,
         resolve: Callable[[GangKey, Snapshot], Gang],
         notices: Notices,
         forget: Callable[[GangKey], None],
@@ -49,9 +50,9 @@ class DecisionTelling:
         self._clocks = clocks
         self._decided = decided
         self.decisions = Decisions()
-        self.repaired = RepairedGangs(clocks.monotonic, snapshot, resolve, forget, notices.repaired)
+        self.repaired = RepairedGangs(clocks, source, resolve, forget, notices.repaired)
         self.conditions = GroupConditions(
-            client, snapshot, resolve, clocks, leadership, background, failed
+            client, source, resolve, clocks, leadership, background, failed
         )
 
     def note(self, refusal: Refusal, verb: Verb, seconds: float) -> Refusal:

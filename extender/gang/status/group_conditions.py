@@ -21,6 +21,7 @@ from extender.cache.discovery import served
 from extender.gang.leader_election.leadership import Leadership
 from extender.gang.runtime.background import Background
 from extender.gang.runtime.clocks import Clocks
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.tell.decisions import Decision, Outcome
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, Forbidden, NotFound
@@ -109,7 +110,7 @@ class GroupConditions:
     def __init__(
         self,
         client: KubeApi | None,
-        snapshot: Callable[[], Snapshot],
+        source: ClusterSource,
         resolve: Callable[[GangKey, Snapshot], Gang],
         clocks: Clocks,
         leadership: Leadership,
@@ -118,7 +119,7 @@ class GroupConditions:
     ) -> None:
         """``client`` None: nothing is written."""
         self._client = client
-        self._snapshot = snapshot
+        self._source = source
         self._resolve = resolve
         self._clocks = clocks
         self._leadership = leadership
@@ -170,7 +171,7 @@ class GroupConditions:
             known = self._known[key]
             if known.busy or now - known.at < PAUSE_SECONDS:
                 continue
-            group = self._snapshot().groups.get(("core", key.namespace, key.name))
+            group = self._source.snapshot().groups.get(("core", key.namespace, key.name))
             if group is None:
                 self._due.pop(key, None)
                 del self._known[key]
@@ -190,7 +191,7 @@ class GroupConditions:
         """Whether what is wanted is untrue by now: its object came after its first pod, say."""
         if known.wanted is None or known.wanted.reason != REASONS[Code.CONFLICT]:
             return False
-        return self._resolve(key, self._snapshot()).in_order
+        return self._resolve(key, self._source.snapshot()).in_order
 
     def _is_being_made(self, known: _Known, now: float) -> bool:
         """Whether members are missing that may only not be there yet."""
@@ -200,7 +201,7 @@ class GroupConditions:
 
     def _look(self) -> None:
         """Correct what became untrue with no decision about it; forget objects that are gone."""
-        snapshot = self._snapshot()
+        snapshot = self._source.snapshot()
         for key, known in list(self._known.items()):
             if ("core", key.namespace, key.name) not in snapshot.groups:
                 self._due.pop(key, None)
@@ -264,7 +265,7 @@ class GroupConditions:
         """Stop for good where the API server has no such thing, or not for us."""
         if isinstance(error, NotFound):
             self._path = None  # another version may be served by now
-            there = ("core", key.namespace, key.name) in self._snapshot().groups
+            there = ("core", key.namespace, key.name) in self._source.snapshot().groups
             self._missing += there
             if self._missing < MOST_MISSING:
                 return

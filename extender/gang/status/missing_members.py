@@ -6,14 +6,15 @@ its first pod before its PodGroup. Nobody wants to read of that. Who waits longe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
 
+from extender.gang.runtime.clocks import Clocks
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.tell.decisions import Decision
 from extender.model.objects import GangKey
 from extender.model.plan import Code
-from extender.model.snapshot import Snapshot
 
 PATIENCE_SECONDS = 10.0
 """For how long members have been missing before that is told ..."""
@@ -34,9 +35,9 @@ class _Waits(Struct):
 class MissingMembers:
     """One event loop."""
 
-    def __init__(self, monotonic: Callable[[], float], snapshot: Callable[[], Snapshot]) -> None:
-        self._now = monotonic
-        self._snapshot = snapshot
+    def __init__(self, clocks: Clocks, source: ClusterSource) -> None:
+        self._clocks = clocks
+        self._source = source
         self._waits: dict[str, _Waits] = {}
 
     def refused(self, decision: Decision) -> bool:
@@ -49,7 +50,7 @@ class MissingMembers:
         if waits is not None and waits.decision.code == decision.code:
             waits.decision, waits.members = decision, there
         elif len(self._waits) < MOST_GANGS:
-            self._waits[decision.gang] = _Waits(self._now(), decision, there)
+            self._waits[decision.gang] = _Waits(self._clocks.monotonic(), decision, there)
         return True
 
     def repaired(self, gang: str) -> None:
@@ -60,7 +61,7 @@ class MissingMembers:
 
     def due(self) -> list[Decision]:
         """Return the refusals to be told now, each once; those that are over are forgotten."""
-        now = self._now()
+        now = self._clocks.monotonic()
         due = [
             gang
             for gang, waits in self._waits.items()
@@ -71,5 +72,5 @@ class MissingMembers:
         return [waits.decision for gang, waits in found if self._members(gang) == waits.members > 0]
 
     def _members(self, gang: str) -> int:
-        members = self._snapshot().members.get(GangKey.read(gang), ())
+        members = self._source.snapshot().members.get(GangKey.read(gang), ())
         return sum(not pod.deleting for pod in members)

@@ -7,7 +7,7 @@ Events; nominations and wake-ups have files of their own. The seats do not rest 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 import structlog
@@ -23,13 +23,13 @@ from extender.gang.core.unit import EvictionUnit
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.runtime.background import Background
 from extender.gang.runtime.clocks import Clocks
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.status.gang_objects import objects_of
 from extender.gang.status.missing_members import MissingMembers
 from extender.gang.status.owner_warnings import OwnerWarnings, words_of
 from extender.gang.tell.decisions import Decision
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Victim
-from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
 
 log = structlog.get_logger("gang")
@@ -53,7 +53,7 @@ class Notices:
         self,
         notifier: Notifier,
         reservations: Reservations,
-        snapshot: Callable[[], Snapshot],
+        source: ClusterSource,
         clocks: Clocks,
         background: Background,
         enforcement: Enforcement,
@@ -61,24 +61,24 @@ class Notices:
         nominate: bool = True,
     ) -> None:
         self._notifier = notifier
-        self._snapshot = snapshot
+        self._source = source
         self._clocks = clocks
-        self.warnings = OwnerWarnings(clocks.monotonic)
-        self._missing = MissingMembers(clocks.monotonic, snapshot)
+        self.warnings = OwnerWarnings(clocks)
+        self._missing = MissingMembers(clocks, source)
         self._spawn = background.spawn
         self._units_told: LRUCache[tuple[str, str], bool] = LRUCache(MAX_UNITS)
         """Plan and unit of which the gang's objects know."""
         self._gate = asyncio.Semaphore(CONCURRENCY)
         self.nominations = Nominations(
-            notifier, reservations, snapshot, background, self._gate, CONCURRENCY
+            notifier, reservations, source, background, self._gate, CONCURRENCY
         )
         self.held_back = HeldBack(
-            notifier, snapshot, clocks, background, enforcement, self._gate, CONCURRENCY
+            notifier, source, clocks, background, enforcement, self._gate, CONCURRENCY
         )
         self.calls = Requeuing(
             notifier,
             self.nominations,
-            snapshot,
+            source,
             clocks,
             background,
             self._gate,
@@ -161,7 +161,7 @@ class Notices:
             return
         reason, note = words
         key = GangKey.read(decision.gang)
-        members = self._snapshot().members.get(key, ())
+        members = self._source.snapshot().members.get(key, ())
         self._tell_objects(key, reason, note, EventType.WARNING)
         waiting = (pod for pod in members if not pod.node and not pod.deleting)
         for place, pod in enumerate(islice(waiting, MAX_TOLD)):
@@ -222,7 +222,7 @@ class Notices:
         self, key: GangKey, reason: str, note: str, kind: EventType = EventType.NORMAL
     ) -> None:
         """Tell a gang's PodGroup, JobSets and Jobs what its pods are told."""
-        snapshot = self._snapshot()
+        snapshot = self._source.snapshot()
         for one in objects_of(key, snapshot.members.get(key, ()), snapshot):
             if kind is EventType.WARNING and not self.warnings.due(
                 one.uid, one.namespace, reason, note

@@ -8,10 +8,10 @@ told says what is true then.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 from msgspec import Struct
 
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.decisions import Decision
 from extender.model.shares import Shares
 
@@ -60,8 +60,8 @@ class _Said(Struct, frozen=True, gc=False):
 class OwnerWarnings:
     """Who was warned lately, and how often somebody was or was not."""
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._now = monotonic
+    def __init__(self, clocks: Clocks) -> None:
+        self._clocks = clocks
         self._told: Shares[str, float] = Shares(MOST_OBJECTS)
         """Uid -> when it was told."""
         self._told_loud: Shares[str, float] = Shares(MOST_OBJECTS)
@@ -74,7 +74,7 @@ class OwnerWarnings:
 
     def due(self, uid: str, namespace: str, reason: str, note: str = "") -> bool:
         """Whether an object may get a Warning event now; counts it either way."""
-        now = self._now()
+        now = self._clocks.monotonic()
         self._expire(now)
         said = self._said.get((uid, reason)) if note else None
         if said is not None and said.words == hash(note):
@@ -92,7 +92,7 @@ class OwnerWarnings:
 
     def said(self, uid: str, reason: str) -> bool:
         """Whether an object was told of a reason, in whatever words, while that can be read."""
-        self._expire(self._now())
+        self._expire(self._clocks.monotonic())
         return (uid, reason) in self._said
 
     def _expire(self, now: float) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 
 from cachetools import TTLCache
 
+from extender.gang.runtime.clocks import Clocks
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.tell.decisions import Decision
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -33,18 +35,20 @@ class RepairedGangs:
 
     def __init__(
         self,
-        monotonic: Callable[[], float],
-        snapshot: Callable[[], Snapshot],
+        clocks: Clocks,
+        source: ClusterSource,
         resolve: Callable[[GangKey, Snapshot], Gang],
         forget: Callable[[GangKey], None],
         wake: Callable[[GangKey, Sequence[Pod]], None],
     ) -> None:
-        self._snapshot = snapshot
+        self._source = source
         self._resolve = resolve
         self._forget = forget
         self._wake = wake
         self._refused: dict[str, None] = {}
-        self._woken: TTLCache[str, bool] = TTLCache(MOST_GANGS, PAUSE_SECONDS, timer=monotonic)
+        self._woken: TTLCache[str, bool] = TTLCache(
+            MOST_GANGS, PAUSE_SECONDS, timer=clocks.monotonic
+        )
 
     def refused(self, decision: Decision) -> None:
         """Take note of a refusal."""
@@ -57,7 +61,7 @@ class RepairedGangs:
         """Look which of them are in order now. Waits for nothing."""
         if not self._refused:
             return
-        snapshot = self._snapshot()
+        snapshot = self._source.snapshot()
         for name in list(self._refused):
             gang = self._resolve(GangKey.read(name), snapshot)
             if gang.members and not gang.in_order:
