@@ -23,11 +23,11 @@ from extender.cache.store import Store
 from extender.cache.tables import Sink
 from extender.cache.unfamiliar import Familiarity
 from extender.kube.api import KubeApi
-from extender.kube.api_errors import ApiError
+from extender.kube.api_errors import ApiError, Forbidden
 from extender.model.errors import NotReady
 from extender.model.group_sources import OPTIONAL
 from extender.model.objects import Pod
-from extender.model.owner_kinds import JOB, PRIORITY_KINDS
+from extender.model.owner_kinds import JOB, PARTLY_DONE, PRIORITY_KINDS
 from extender.model.settings import CacheSettings
 from extender.model.snapshot import Snapshot
 
@@ -37,6 +37,9 @@ VERSION_SECONDS = 1.0
 """How long the server's version is waited for."""
 OPTIONAL_TRIES = 10
 """Rounds of discovery, a second apart, for which an optional source is waited for at the start."""
+MOST_REFUSED = 32
+"""Rounds of discovery, half a minute apart, for which a source that must not be read is not asked
+for: each refusal is in the API server's audit log."""
 PROBE_SECONDS = 3.0
 """A server that hangs counts as silent after 7.5 s, before staleSeconds are over."""
 
@@ -74,8 +77,13 @@ class Cache:
         self._sources = [
             source
             for source in CANDIDATES
-            if source != JOB and (workload_priority or source not in PRIORITY_KINDS)
+            if source != JOB
+            and not (all_jobs and source == PARTLY_DONE)
+            and (workload_priority or source not in PRIORITY_KINDS)
         ]
+        self._refused: dict[str, tuple[int, int]] = {}
+        """Source that must not be read -> the round in which it is asked for again, and after how
+        many that is."""
         self._probe = Probe(client, self._clock, probe_seconds)
         self._pulse = Pulse(self._clock)
         self.stats = CacheStats()
@@ -306,9 +314,16 @@ class Cache:
 
     async def _discover_one(self, source: str) -> bool:
         """Return whether it is known, and acted upon, where the source is served."""
+        again, _ = self._refused.get(source, (0, 0))
+        if self.stats.discoveries < again:
+            return True
         try:
             await self._serve(source, await served(self._client, source))
+            self._refused.pop(source, None)
         except ApiError as error:
+            if isinstance(error, Forbidden) and source in OPTIONAL:
+                await self._without(source, error)
+                return True
             self.stats.discovery_errors += 1
             log.warning("discovery failed", source=source, error=str(error))
             return False
@@ -319,8 +334,17 @@ class Cache:
             return False
         return True
 
+    async def _without(self, source: str, error: Forbidden) -> None:
+        """Go on without a source that must not be read, and ask ever more seldom whether it may."""
+        _, pause = self._refused.get(source, (0, 0))
+        if not pause:
+            log.warning("not allowed to read", source=source, error=str(error))
+        pause = min(max(1, 2 * pause), MOST_REFUSED)
+        self._refused[source] = (self.stats.discoveries + pause, pause)
+        await self._serve(source, None)
+
     async def _discover_jobs(self) -> None:
-        """Follow Jobs where they are of use.
+        """Follow the Jobs of JobSets where they are of use, or all.
 
         They are served everywhere: a list that is refused would be in every audit log.
         """

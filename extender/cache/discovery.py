@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from extender.kube.api import KubeApi
-from extender.kube.api_errors import Forbidden, NotFound
+from extender.kube.api_errors import NotFound
 from extender.model.group_sources import OPTIONAL
 from extender.model.owner_kinds import OTHER_KINDS
 
@@ -35,7 +35,8 @@ CANDIDATES: dict[str, tuple[str, ...]] = {
 async def served(client: KubeApi, source: str) -> str | None:
     """Return the path at which ``source``'s objects can be watched, None when at none.
 
-    Raises ApiError when that cannot be known now (an unanswered question is not a no).
+    Raises Forbidden for an optional source that we have no right to list, and ApiError when it
+    cannot be known now (an unanswered question is not a no).
     """
     owner = OTHER_KINDS.get(source)
     plural = "podgroups" if owner is None else owner.plural
@@ -46,16 +47,16 @@ async def served(client: KubeApi, source: str) -> str | None:
             continue
         if _watchable(document, plural):
             path = f"{version}/{plural}"
-            if source in OPTIONAL and not await _may_list(client, path):
+            if source in OPTIONAL and not await _is_there(client, path):
                 return None
             return path
     return None
 
 
-async def _may_list(client: KubeApi, path: str) -> bool:
+async def _is_there(client: KubeApi, path: str) -> bool:
     try:
         await client.get(f"{path}?limit=1")
-    except (Forbidden, NotFound):
+    except NotFound:
         return False
     return True
 

@@ -26,7 +26,7 @@ from extender.model.objects import (
     Pod,
     PriorityClass,
 )
-from extender.model.owner_kinds import OTHER_KINDS
+from extender.model.owner_kinds import OTHER_KINDS, PARTLY_DONE
 from extender.model.owners import OWNER_SHAPES
 from extender.model.reduce import (
     member_group_of,
@@ -116,6 +116,18 @@ class FollowedResource(Generic[Row]):
         )
         self.decode_item: Callable[[Raw], Any] = patient(msgspec.json.Decoder(shape).decode)
 
+    def kept(self, row: Row) -> bool:
+        """Whether the object is of use as it is now; else it is as if it were not there."""
+        return True
+
+
+class PartlyDoneJobs(FollowedResource[GroupObject]):
+    """Jobs of which some pods are done, without those that want no others."""
+
+    def kept(self, row: GroupObject) -> bool:
+        """Whether pods of it are there or come still: no gang waits for one of an ended Job."""
+        return row.done > 0 and (row.more > 0 or any(part.each for part in row.parts))
+
 
 def pods() -> FollowedResource[Pod]:
     """Return the pods of all namespaces that have not failed."""
@@ -168,15 +180,15 @@ def groups(source: str, path: str, *, all_jobs: bool = False) -> FollowedResourc
     if source in OTHER_KINDS:
         kind = OTHER_KINDS[source]
         shape, reduce_owner = OWNER_SHAPES[source]
-        chosen = "" if all_jobs else kind.selector
-        name = f"{kind.plural}.{kind.group}"
-        return FollowedResource(
-            name,
+        partly = source == PARTLY_DONE
+        return (PartlyDoneJobs if partly else FollowedResource)(
+            f"{kind.plural}.{kind.group}{' partly done' if partly else ''}",
             kind.kind,
             path,
             shape,
             reduce_owner,
-            label_selector=chosen,
+            field_selector=kind.fields,
+            label_selector="" if all_jobs else kind.selector,
             spares_others=True,
         )
     reduce = member_group_of(source)

@@ -124,7 +124,7 @@ class ResourceReader(Generic[Row]):
                 record = resource.reduce(event.object)
                 self._keep(record, records)
                 if kind == "DELETED":
-                    del records[record.uid]
+                    records.pop(record.uid, None)
             except Exception as error:  # as above
                 self._left_out(describe(resource.kind, _loose_event(line).object), error)
         return len(lines), ""
@@ -132,7 +132,10 @@ class ResourceReader(Generic[Row]):
     def _keep(self, record: Row, records: dict[str, Row]) -> None:
         if not record.uid:
             raise InvalidInput("metadata.uid: is missing")
-        records[record.uid] = record
+        if self.resource.kept(record):
+            records[record.uid] = record
+        else:
+            records.pop(record.uid, None)
 
     def _left_out(self, name: str, error: Exception) -> None:
         """Leave a malformed object out of the state, visibly: reading again cannot mend it."""

@@ -369,7 +369,7 @@ class Reflector(Generic[Row]):
                 if isinstance(error, EXPECTED):
                     raise self._reader.malformed(line, error) from error
                 raise
-            if kind == DELETED:
+            if kind == DELETED or not resource.kept(record):
                 sink.remove(record)
             else:
                 sink.put(record)

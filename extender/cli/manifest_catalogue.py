@@ -193,6 +193,12 @@ RIGHTS_RULES = {
         "leave leadership.namespace and leadership.name alone, or give the account the Role of "
         "manifests/rbac.yaml there, with that name",
     ),
+    "job-right": Rule(
+        "warning",
+        "members of a gang that are done and whose pods were cleaned up do not count: the "
+        "replacement of a lost one waits for them for ever, and as a victim the rest goes in part",
+        "grant list and watch on jobs of batch, as manifests/rbac.yaml does",
+    ),
     "rights-for-all": Rule(
         "error",
         "everybody in that group may then delete pods in every namespace",

@@ -10,7 +10,13 @@ from extender.cli.documents import Document, kind_of
 from extender.cli.findings import Finding
 from extender.cli.workloads import at, items, name_of, namespace_of, workloads
 from extender.model.group_sources import API_GROUPS, OTHER_GROUPS
-from extender.model.owner_kinds import COMPOSITE, DEVICE_CLASS_SOURCE, OTHER_KINDS
+from extender.model.owner_kinds import (
+    COMPOSITE,
+    DEVICE_CLASS_SOURCE,
+    JOB,
+    OTHER_KINDS,
+    PARTLY_DONE,
+)
 
 GrantedRights = Mapping[tuple[str, str], frozenset[str]]
 """(API group, resource) -> verbs."""
@@ -20,6 +26,7 @@ def _rights(*lines: tuple[str, str, str]) -> GrantedRights:
     return {(group, name): frozenset(verbs.split()) for group, name, verbs in lines}
 
 
+JOBS = ("batch", "jobs")
 CLUSTER_RIGHTS = _rights(
     ("", "nodes", "list watch"),
     ("", "namespaces", "list watch"),
@@ -29,6 +36,7 @@ CLUSTER_RIGHTS = _rights(
     ("scheduling.k8s.io", "compositepodgroups", "list watch"),
     ("scheduling.x-k8s.io", "podgroups", "list watch"),
     ("resource.k8s.io", "deviceclasses", "list watch"),
+    (*JOBS, "list watch"),
     ("", "pods", "get list watch patch delete"),
     ("", "pods/status", "patch"),
     ("", "pods/eviction", "create"),
@@ -44,7 +52,7 @@ OPTIONAL_RIGHTS: GrantedRights = {
         *(
             (kind.group, kind.plural)
             for source, kind in OTHER_KINDS.items()
-            if source not in (COMPOSITE, DEVICE_CLASS_SOURCE)
+            if source not in (COMPOSITE, DEVICE_CLASS_SOURCE, JOB, PARTLY_DONE)
         ),
     )
 }
@@ -69,9 +77,11 @@ OBSERVE_RIGHTS = _rights(
     ("scheduling.k8s.io", "compositepodgroups", "get list watch"),
     ("scheduling.x-k8s.io", "podgroups", "get list watch"),
     ("resource.k8s.io", "deviceclasses", "get list watch"),
+    (*JOBS, "get list watch"),
 )
 """All that observe mode has: manifests/observe/rbac.yaml."""
 EVICTING = _rights(("", "pods", "delete"))
+JOB_RIGHTS = _rights((*JOBS, "list watch"))
 
 ADMINISTRATORS = ("cluster-admin", "admin", "edit")
 """Roles that every cluster has, with rights to create pods and read Secrets."""
@@ -136,6 +146,10 @@ def rights_findings(
         names = ", ".join(name_of(each.value) for each in granted)
         problem = f"{names} grants no delete on pods, and mode is enforce"
         yield broken("enforce-rights", f"{granted[0].source}: ClusterRole", problem)
+    if granted and not any(_grants(each, JOB_RIGHTS) for each in granted):
+        names = ", ".join(name_of(each.value) for each in granted)
+        problem = f"{names} grants no list and watch on jobs"
+        yield broken("job-right", f"{granted[0].source}: ClusterRole", problem)
     if binds and granted and not any(_grants(each, BIND_RIGHTS) for each in granted):
         names = ", ".join(name_of(each.value) for each in granted)
         problem = f"{names} grants no create on pods/binding, while bind.enabled is true"

@@ -22,7 +22,7 @@ from msgspec import Struct
 from extender.groups.dialect import Declaration
 from extender.groups.owned import jobs_are_read
 from extender.model.objects import GroupObject, Owner, Pod
-from extender.model.owner_kinds import JOB, JOBSET_NAME, TRAINING_JOBS
+from extender.model.owner_kinds import JOB, JOBSET_NAME, PARTLY_DONE, TRAINING_JOBS
 from extender.model.snapshot import Snapshot
 
 
@@ -35,6 +35,7 @@ class CleanedUp(Struct, frozen=True):
     awaited: int = 0
     """How many members there are or are still to be made, as far as Jobs tell: no pod that is done
     stands in for one of these."""
+    notes: tuple[str, ...] = ()
 
 
 def cleaned_up(
@@ -67,12 +68,25 @@ def cleaned_up(
     for owner in owners:
         done = _done_of(owner, namespace, least, whole, snapshot)
         count += max(0, done - sum(pod.owner == owner for pod in ended))
-        job = snapshot.groups.get((JOB, namespace, owner.name)) if owner.kind == "Job" else None
-        if job is not None and job.uid == owner.uid:
+        job = _job(owner, namespace, snapshot)
+        if job is not None:
             makes["Job", owner.name] = _left(job, over["Job", owner.name])
     there = Counter(_maker(pod) for pod in staying)
     awaited = sum(max(there[each], makes.get(each, 0)) for each in there.keys() | makes.keys())
-    return CleanedUp(count, tuple(sorted(sets | {owner.name for owner in owners})), awaited)
+    asked = tuple(sorted(sets | {owner.name for owner in owners}))
+    return CleanedUp(count, asked, awaited, _unread(owners, namespace, snapshot))
+
+
+def _unread(owners: set[Owner], namespace: str, snapshot: Snapshot) -> tuple[str, ...]:
+    """Say of which Jobs nothing can be known."""
+    names = sorted(owner.name for owner in owners if owner.kind == "Job")
+    if not names or snapshot.group_sources & {JOB, PARTLY_DONE}:
+        return ()
+    told = (
+        f"the status of Job {namespace}/{names[0]} is not read (list and watch jobs.batch): "
+        "members that are done and whose pods are gone do not count"
+    )
+    return (told,)
 
 
 def _maker(pod: Pod) -> tuple[str, str]:
@@ -88,15 +102,23 @@ def _left(job: GroupObject, over: int) -> int:
 
 def _done_of(owner: Owner, namespace: str, least: int, whole: set[str], snapshot: Snapshot) -> int:
     """How many pods of an owner have succeeded, those of JobSets in ``whole`` left out."""
-    source = JOB if owner.kind == "Job" else owner.kind.lower()
-    row = snapshot.groups.get((source, namespace, owner.name))
-    if row is None or row.uid != owner.uid or row.of in whole:
+    if owner.kind == "Job":
+        job = _job(owner, namespace, snapshot)
+        return 0 if job is None or job.of in whole else job.done
+    source = owner.kind.lower()
+    row = snapshot.groups.get((source, namespace, owner.name)) if source in TRAINING_JOBS else None
+    if row is None or row.uid != owner.uid or _total(row) != least:
         return 0
-    if source == JOB:
-        return row.done
-    if source in TRAINING_JOBS and _total(row) == least:
-        return sum(min(part.over, part.jobs) * part.each for part in row.parts)
-    return 0
+    return sum(min(part.over, part.jobs) * part.each for part in row.parts)
+
+
+def _job(owner: Owner, namespace: str, snapshot: Snapshot) -> GroupObject | None:
+    """Return the Job that made a pod, however it is read; None where it is not, or made anew."""
+    for source in (JOB, PARTLY_DONE) if owner.kind == "Job" else ():
+        row = snapshot.groups.get((source, namespace, owner.name))
+        if row is not None and row.uid == owner.uid:
+            return row
+    return None
 
 
 def _of_jobset(

@@ -154,6 +154,7 @@ class Resolver:
             ),
             unplanned=said.unplanned,
             notes=said.notes
+            + gone.notes
             + priority_notes
             + topology.notes
             + patience_notes

@@ -26,7 +26,7 @@ from extender.model.objects import (
     Pod,
     PriorityClass,
 )
-from extender.model.owner_kinds import OTHER_KINDS
+from extender.model.owner_kinds import OTHER_KINDS, PARTLY_DONE
 from extender.model.owners import OWNER_SHAPES
 from extender.model.reduce import (
     member_group_of,
@@ -40,7 +40,11 @@ from extender.model.reduce import (
 
 Source = bytes | str | Raw | Mapping[str, Any]
 _GROUP_SOURCES = {group: source for source, group in API_GROUPS.items()}
-_OWNER_SOURCES = {(kind.group, kind.kind): source for source, kind in OTHER_KINDS.items()}
+_OWNER_SOURCES = {
+    (kind.group, kind.kind): source
+    for source, kind in OTHER_KINDS.items()
+    if source != PARTLY_DONE  # a Job of a file is read as such
+}
 
 DecodedObject = Pod | Node | PriorityClass | DisruptionBudget | Namespace | GroupObject
 Shape = TypeVar("Shape")

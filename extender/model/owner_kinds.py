@@ -22,6 +22,8 @@ class ObjectKind(Struct, frozen=True):
     plural: str
     selector: str = ""
     """Label selector of those that are read, "" for all."""
+    fields: str = ""
+    """Field selector of those that are read, "" for all."""
 
 
 JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
@@ -76,4 +78,11 @@ DEVICE_KINDS: dict[str, ObjectKind] = {
     DEVICE_CLASS_SOURCE: ObjectKind("DeviceClass", "resource.k8s.io", ("v1",), "deviceclasses"),
 }
 """Which extended resources are allocated as devices (DRAExtendedResource: on from 1.36)."""
-OTHER_KINDS = OWNER_KINDS | PRIORITY_KINDS | CORE_KINDS | DEVICE_KINDS
+PARTLY_DONE = "job-partly-done"
+"""Jobs of which some pods have succeeded and that make or have others still: what is done of a gang
+where the pods are gone (extender.groups.done_by_owner). Of all Jobs these are few, and a source of
+their own: that they are read changes nothing where a gang is as large as its Job (JOB)."""
+JOB_STATUS_KINDS: dict[str, ObjectKind] = {
+    PARTLY_DONE: ObjectKind("Job", "batch", ("v1",), "jobs", fields="status.successful!=0"),
+}
+OTHER_KINDS = OWNER_KINDS | PRIORITY_KINDS | CORE_KINDS | DEVICE_KINDS | JOB_STATUS_KINDS

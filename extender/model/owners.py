@@ -27,6 +27,7 @@ from extender.model.owner_kinds import (
     JOB,
     JOBSET_NAME,
     OTHER_KINDS,
+    PARTLY_DONE,
     TRAINING_JOBS,
     WORKLOAD,
     WORKLOAD_CLASS,
@@ -124,6 +125,11 @@ def reduce_job(raw: RawJob) -> GroupObject:
         each = 0 if ended else max(0, left)
     made = _owner(JOB, meta, (Part(each=each),), of)
     return msgspec.structs.replace(made, done=done, more=more)
+
+
+def reduce_partly_done_job(raw: RawJob) -> GroupObject:
+    """Return the same record, as one of those that are read for what is done of them alone."""
+    return msgspec.structs.replace(reduce_job(raw), source=PARTLY_DONE)
 
 
 def reduce_leader_worker_set(raw: RawLeaderWorkerSet) -> GroupObject:
@@ -284,6 +290,7 @@ OWNER_SHAPES: dict[str, tuple[Any, OwnerReduce]] = {
     WORKLOAD: (RawWorkload, reduce_workload),
     WORKLOAD_CLASS: (RawWorkloadPriorityClass, reduce_workload_priority_class),
     DEVICE_CLASS_SOURCE: (RawDeviceClass, reduce_device_class),
+    PARTLY_DONE: (RawJob, reduce_partly_done_job),
 }
 """Source -> its shape (of ownershape) and the way to a record."""
 if OWNER_SHAPES.keys() != OTHER_KINDS.keys():  # pragma: no cover

@@ -36,7 +36,10 @@ FIELDS = (
     "involvedObject.kind",
     "reason",
     "type",
+    "status.successful",
 )
+_COUNTS = {"status.successful": "status.succeeded"}
+"""Fields of Jobs that are numbers, "0" where there is none -> where the object has it."""
 _SET = re.compile(r"^(?P<key>[^\s!=,()]+)\s+(?P<op>in|notin)\s+\((?P<values>[^)]*)\)$")
 _EQUAL = re.compile(r"^(?P<key>[^\s!=,()]+)\s*(?P<op>==|=|!=)\s*(?P<value>[^\s=,()]*)$")
 _EXISTS = re.compile(r"^(?P<op>!?)\s*(?P<key>[^\s!=,()]+)$")
@@ -121,8 +124,10 @@ def _field_rule(text: str) -> Match:
 
 def _field(obj: Obj, path: str) -> str:
     value: Any = obj
-    for part in path.split("."):
+    for part in _COUNTS.get(path, path).split("."):
         value = value.get(part) if isinstance(value, dict) else None
+    if path in _COUNTS:
+        return str(value or 0)
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else str(value)

@@ -22,6 +22,7 @@ COLLECTIONS = {
     "/api/v1/namespaces": "Namespace",
     "/apis/policy/v1/poddisruptionbudgets": "PodDisruptionBudget",
     "/apis/scheduling.k8s.io/v1/priorityclasses": "PriorityClass",
+    "/apis/batch/v1/jobs": "Job",
 }
 GROUP_VERSIONS = (
     "/apis/scheduling.volcano.sh/v1beta1",

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from extender.cache import cache as module
 from extender.cache.discovery import served
+from extender.model.owner_kinds import PARTLY_DONE
 from tests.cache.conftest import until
 from tests.cache.fakeapi import FakeApi
 from tests.cache.watched import Make
@@ -158,17 +159,42 @@ async def test_a_watch_of_what_is_needed_counts_as_before(api: FakeApi, make: Ma
     await until(lambda: "pods: watch down" in cache.problem())
 
 
-async def test_jobs_are_not_asked_for_where_no_jobset_is(api: FakeApi, make: Make) -> None:
-    """Every server has them, and most extenders no right to list them."""
-    asked: list[str] = []
+BATCH = "/apis/batch/v1"
 
-    async def listening(request: web.Request) -> web.StreamResponse | None:
-        asked.append(request.path)
+
+async def test_jobs_that_must_not_be_listed_are_asked_for_ever_more_seldom(
+    api: FakeApi, make: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every server has them, and a refusal each half minute would fill its audit log."""
+    refused: list[int] = []
+    allowed = False
+
+    async def guarded(request: web.Request) -> web.StreamResponse | None:
+        if request.path == BATCH:
+            verbs = ["get", "list", "watch"]
+            return web.json_response({"resources": [{"name": "jobs", "verbs": verbs}]})
+        if request.path == f"{BATCH}/jobs" and not allowed:
+            refused.append(cache.stats.discoveries)
+            return web.json_response({"kind": "Status", "code": 403}, status=403)
         return None
 
-    api.script = listening
-    cache = make(discovery_seconds=0.05)
+    api.script = guarded
+    cache = make(discovery_seconds=0.01)
     await cache.start()
     await cache.wait_synced(60)
-    await until(lambda: cache.stats.discoveries > 2)
-    assert not [path for path in asked if path.startswith("/apis/batch")]
+    assert not cache.problem()
+    await until(lambda: cache.stats.discoveries > 130)
+    assert refused == [0, 1, 3, 7, 15, 31, 63, 95, 127]
+    assert capsys.readouterr().out.count("not allowed to read") == 1
+
+    allowed = True
+    job = {"parallelism": 2, "completions": 2}
+    meta = {"name": "j", "namespace": "ns", "uid": "j"}
+    api.put(f"{BATCH}/jobs", {"metadata": meta, "spec": job, "status": {"succeeded": 1}})
+    await until(lambda: (PARTLY_DONE, "ns", "j") in cache.snapshot().groups)
+    (asked,) = {
+        query.get("fieldSelector")
+        for path, query in api.requests
+        if "watch" in query and path == f"{BATCH}/jobs"
+    }
+    assert asked == "status.successful!=0"

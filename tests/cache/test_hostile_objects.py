@@ -19,6 +19,7 @@ from extender.cache.nesting import MOST_LEVELS, shallow
 from extender.cache.reader import ResourceReader
 from extender.cache.stats import WatchStats
 from extender.model import reduce as reductions
+from extender.model.owner_kinds import PARTLY_DONE
 from extender.model.owners import OWNER_SHAPES
 from tests.cache import conftest
 from tests.cache.fakeapi import FakeApi, Json
@@ -82,6 +83,11 @@ def test_depth_is_no_reason_to_read_nothing(source: str, *, spoilt: bool) -> Non
     if source == "workload-priority-class":
         whole |= {"value": 5}
     fine = {**whole, "metadata": {"name": "b", "namespace": "ns", "uid": "b"}, "spec": {}}
+    if source == PARTLY_DONE:
+        for each in (whole, fine):
+            each["status"] = {"succeeded": 1}
+            if isinstance(each["spec"], dict):
+                each["spec"]["parallelism"] = 2  # it makes one more, and so it is kept
     documents = [deep(whole), json.dumps(fine).encode()]
     by_page: dict[str, Any] = {}
     reader.page(

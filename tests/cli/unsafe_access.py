@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cli.installations import DEPLOYMENT, SECOND, STATIC
+from tests.cli.installations import DEPLOYMENT, SECOND, STATIC, Object
 from tests.cli.unsafe_changes import (
     EVERY,
     IN_CLUSTER,
@@ -15,6 +15,11 @@ from tests.cli.unsafe_changes import (
     on_settings,
     plain_calls,
 )
+
+
+def _without_jobs(rules: list[Object]) -> None:
+    rules[:] = [rule for rule in rules if rule["resources"] != ["jobs"]]
+
 
 RIGHTS = [
     *case("cluster-admin", EVERY, bound_to("cluster-admin"), "error rights-admin"),
@@ -30,6 +35,12 @@ RIGHTS = [
         EVERY,
         on_role("Role", lambda rules: rules[0].update(resources=["*"])),
         "error rights-wildcard",
+    ),
+    *case(
+        "no Jobs",
+        EVERY,
+        on_role("ClusterRole", _without_jobs),
+        "warning job-right",
     ),
     *case(
         "Secrets",

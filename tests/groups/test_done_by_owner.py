@@ -10,6 +10,7 @@ from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, GroupObject, Owner, Pod
+from extender.model.owner_kinds import PARTLY_DONE
 from extender.model.plan import Refusal
 from extender.model.settings import Settings
 from tests.gang import world
@@ -112,6 +113,38 @@ def test_a_kept_gang_is_another_one_when_its_job_tells_more() -> None:
         gangs.renew(replace(now, members=first.members, group_sources=frozenset({"job"})))
         seen.append(gangs[KEY].missing)
     assert seen == [1, 1, 0]
+
+
+def partly_done(each: int = 4, **status: object) -> GroupObject:
+    return read(PARTLY_DONE, job("j", each, of="", **status))
+
+
+def test_a_job_that_is_read_for_its_status_alone_tells_as_much() -> None:
+    runs = [member(i, on=f"n{i}") for i in range(2)]
+    assert gang([*runs, member(2)], partly_done(succeeded=1)).min_count == 3
+    again = [member(i, replace(JOB, uid="another")) for i in range(3)]
+    assert not gang(again, partly_done(succeeded=1)).complete
+
+
+def test_a_job_that_is_read_for_its_status_alone_states_no_size() -> None:
+    """An Indexed Job in no group runs index by index, and as a victim it is what runs."""
+    key = GangKey("indexed-job", "ns", "j")
+    index = {"batch.kubernetes.io/job-completion-index": "1"}
+    pods = [replace(pod("m1", owner=JOB, labels=index), node="n1")]
+    found = [
+        RESOLVER.resolve(key, state(pods, list(rows))) for rows in ((), (partly_done(succeeded=1),))
+    ]
+    assert found[0] == found[1]
+    assert found[0].min_count == 1
+
+
+def test_that_jobs_must_not_be_read_is_told() -> None:
+    pods = [member(i) for i in range(3)]
+    groups = [core(min_count=4, disrupt_all=True)]
+    for sources, told in ((frozenset[str](), True), (frozenset({PARTLY_DONE}), False)):
+        now = replace(state(pods, groups), group_sources=sources)
+        notes = RESOLVER.resolve(KEY, now).notes
+        assert any("the status of Job ns/j is not read" in note for note in notes) == told
 
 
 def of_many(succeeded: int = 50, completions: int = 100, **status: object) -> GroupObject:

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from extender.groups.indexed_job import INDEX
+from extender.groups.scheduling_plugins_label import MIN_LABEL, NAME_LABEL
 from extender.model.settings import GroupSettings, SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess
 from tests.clients.jobset_objects import removed, uids
@@ -44,7 +46,7 @@ class Play:
 
     def __init__(self, cluster: Cluster, watch: Watch) -> None:
         self.client = cluster.client
-        self._cluster = cluster
+        self.cluster = cluster
         self._watch = watch
 
     def job(self, name: str) -> None:
@@ -95,7 +97,7 @@ class Play:
         """All of these were removed, by the extender, and are gone."""
         for pod in pods:
             self.client.wait_gone("Pod", pod["metadata"]["name"], timeout=SECONDS)
-        who = removed(self._cluster)
+        who = removed(self.cluster)
         assert [who.get(pod["metadata"]["name"]) for pod in pods] == [EXTENDER_USER] * len(pods)
 
     def get(self, name: str) -> list[Obj]:
@@ -104,9 +106,11 @@ class Play:
 
 
 @asynccontextmanager
-async def playing(cluster: Cluster, groups: GroupSettings, base: Path) -> AsyncIterator[Play]:
+async def playing(
+    cluster: Cluster, groups: GroupSettings, base: Path, *, others: bool = True
+) -> AsyncIterator[Play]:
     client = cluster.client
-    await asyncio.to_thread(grant_manifest, client, others=True)
+    await asyncio.to_thread(grant_manifest, client, others=others)
     await asyncio.to_thread(cluster.priority_classes, low=1, high=100, top=1000)
     for kind in KINDS:
         await asyncio.to_thread(cluster.nodes, 4, prefix=kind.lower(), labels={"bed": kind})
@@ -194,6 +198,57 @@ def _one_by_one(play: Play, kind: str) -> None:
     time.sleep(WATCHED)
     assert uids(running("high", 2)) == uids(stay) < uids(high)
     assert uids(running("low", 1)) == uids([left])
+
+
+def _no_wait_for_what_is_done(play: Play) -> None:
+    """A gang of two whose Job has completed index 0, and that pod was deleted after. A pod of low
+    priority takes the node of the other one, which is lost; nodes are job0 and job1."""
+    client = play.client
+    for name in ("job2", "job3"):
+        client.patch("Node", name, {"spec": {"unschedulable": True}})
+    labels = {NAME_LABEL: "train", MIN_LABEL: "2"}
+    pod = make_pod("train", cpu=3, priority_class="high", labels=labels, spec=_in("Job"))
+    client.create(make_job("train", 2, pod, backoff_per_index=True))
+
+    def run() -> list[Obj]:
+        pods = [pod for pod in play.of("train") if pod["status"].get("phase") == "Running"]
+        return pods if len(pods) == 2 else []
+
+    by_index = {
+        each["metadata"]["annotations"][INDEX]: each
+        for each in client.wait_for(run, SECONDS, "both run")
+    }
+    done, lost = (by_index[index]["metadata"]["name"] for index in ("0", "1"))
+    client.patch("Pod", done, {"status": {"phase": "Succeeded"}}, subresource="status")
+    client.wait_for(
+        lambda: client.get("Job", "train")["status"].get("succeeded") == 1, SECONDS, "it is counted"
+    )
+    client.delete("Pod", done)
+    client.wait_gone("Pod", done, timeout=SECONDS)
+    play.single("low-0", "low")
+    client.wait_running("low-0", timeout=SECONDS)
+    play.single("low-1", "low")
+    client.delete("Pod", lost)
+    client.wait_running("low-1", timeout=SECONDS)
+
+    def again() -> list[Obj]:
+        pods = play.of("train")
+        return [pod for pod in pods if pod["status"].get("phase") == "Running"]
+
+    (back,) = client.wait_for(again, SECONDS, "index 1 runs again")
+    assert back["metadata"]["annotations"][INDEX] == "1"
+    gone = removed(play.cluster)
+    assert [name for name in ("low-0", "low-1") if gone.get(name) == EXTENDER_USER] != []
+    assert len(client.list("Pod", labelSelector=f"{JOB}=train")) == 1
+
+
+@pytest.mark.real
+async def test_the_replacement_of_a_lost_member_waits_for_none_that_is_done(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """With the rights and settings that are the default: f8 of issue 34."""
+    async with playing(cluster, GroupSettings(), tmp_path, others=False) as play:
+        await asyncio.to_thread(_no_wait_for_what_is_done, play)
 
 
 @pytest.mark.real
