@@ -35,9 +35,9 @@ class ExtenderVerbs:
             enforcement=Enforcement(settings.enforce),
             spare=spare,
             samples=Samples(coordinator.monotonic),
-            shown=coordinator.preemptions.shown,
+            shown=coordinator.preemptions.preconditions.shown,
             takes=coordinator.preemptions.evictions.takes,
-            spared=coordinator.preemptions.comparison.spared,
+            spared=coordinator.preemptions.preconditions.spared,
         )
         asked = PodLookup(cluster, settings.server.pod_wait_seconds)
         self._filter = Filter(context, asked)

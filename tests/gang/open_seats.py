@@ -8,6 +8,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
+from extender.gang.core.preemptions import Preemptions
 from extender.gang.core.refused_seats import RefusedSeats
 from extender.gang.core.requeuing import Requeuing
 from extender.gang.core.reservations import Preemption, Reservations
@@ -48,12 +49,17 @@ class Seats:
         )
         self.evidence = NodeLists(Clocks(lambda: self.now))
         self.refused = RefusedSeats(
-            reservations,
+            cast(
+                Preemptions,
+                SimpleNamespace(
+                    reservations=reservations,
+                    replan=self._change,
+                    seat_given=lambda preemption, pod: None,
+                ),
+            ),
             Clocks(lambda: self.now),
             self.evidence,
             cast(Requeuing, calls),
-            self._change,
-            lambda preemption, pod: None,
         )
 
     def starts(self) -> bool:

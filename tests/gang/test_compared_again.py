@@ -190,7 +190,7 @@ async def test_no_plan_is_changed_on_a_cache_that_went_stale_in_the_queue(rig: R
     thread.plan = plan  # type: ignore[method-assign, assignment]
     lock = rig.coordinator._planning.turns.lock
     async with lock.turn(None):
-        rig.coordinator._replan(preemption, "for a test")
+        rig.coordinator.preemptions.replan(preemption, "for a test")
         await rig.until(lambda: bool(lock._urgent), "it waits for its turn")
         rig.cache.stale_for = lambda: 60.0  # type: ignore[method-assign]
     await rig.rounds()

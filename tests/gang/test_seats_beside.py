@@ -66,11 +66,11 @@ async def test_a_plan_holds_beside_another_that_has_to_evict_first(rig: Rig) -> 
     """It was changed, for the other's seats had no room yet (seed 504034 with sparing)."""
     held = held_back(rig, "DELETE", "/low-", times=100)
     first, second = await two_plans(rig)
-    assert rig.coordinator.preemptions.problem(first) == ""
-    assert rig.coordinator.preemptions.problem(second) == ""
+    assert rig.coordinator.preemptions.preconditions.problem(first) == ""
+    assert rig.coordinator.preemptions.preconditions.problem(second) == ""
     let_go(held)
     await rig.until(lambda: not second.victims, "the low gang is gone")
-    assert rig.coordinator.preemptions.problem(first) == ""
+    assert rig.coordinator.preemptions.preconditions.problem(first) == ""
     assert first.replans == second.replans == 0
 
 
@@ -81,7 +81,7 @@ async def test_what_one_gives_back_beyond_its_seats_is_not_counted_on(rig: Rig, 
     first, _ = await two_plans(rig)
     await rig.pod("late", cls="top", cpu=cpu, on="n0")
     await rig.until(lambda: rig.cache.pod_named("default", "late") is not None, "late")
-    assert "n0 has no room" in rig.coordinator.preemptions.problem(first)
+    assert "n0 has no room" in rig.coordinator.preemptions.preconditions.problem(first)
     let_go(held)
 
 

@@ -18,9 +18,9 @@ import structlog
 from extender.gang.bind_barrier.barrier import Barrier, HeldBind
 from extender.gang.bind_barrier.partial import PartlyBound
 from extender.gang.controller.binder import CONCURRENCY, Binder, Binding, BindingOutcome, Ended
-from extender.gang.core.looking import look_at_each
+from extender.gang.core.preemptions import Preemptions, look_at_each
 from extender.gang.core.refused_seats import RefusedSeats
-from extender.gang.core.reservations import Preemption, Reservations
+from extender.gang.core.reservations import Preemption
 from extender.gang.leader_election.leadership import Leadership
 from extender.gang.runtime.background import Background, each
 from extender.gang.runtime.clocks import Clocks
@@ -35,32 +35,27 @@ log = structlog.get_logger("gang")
 class Bindings:
     """Takes binds in. One event loop only.
 
-    ``problem(preemption)`` says why a plan does not hold on the newest state,
-    ``replan(preemption, why)`` asks for another one. A ``gone`` is awaited only while a bind is
-    held, and returns when its caller has left.
+    A ``gone`` is awaited only while a bind is held, and returns when its caller has left.
     """
 
     def __init__(
         self,
         settings: BindSettings,
-        reservations: Reservations,
+        preemptions: Preemptions,
         binder: Binder,
         leadership: Leadership,
         clocks: Clocks,
         background: Background,
-        problem: Callable[[Preemption], str],
-        replan: Callable[[Preemption, str], None],
         partly: PartlyBound,
         refused: RefusedSeats,
     ) -> None:
         self._settings = settings
-        self._reservations = reservations
+        self._preemptions = preemptions
+        self._reservations = preemptions.reservations
         self._binder = binder
         self._leadership = leadership
         self._clocks = clocks
         self._spawn = background.spawn
-        self._problem = problem
-        self._replan = replan
         self._partly = partly
         self._refused = refused
         self.barrier = Barrier(clocks, settings.hold_seconds)
@@ -75,7 +70,7 @@ class Bindings:
         """How often a barrier was opened, or failed with nobody bound."""
         self.ended_as: Counter[str] = Counter()
         """How bindings ended."""
-        reservations.released = self._released
+        self._reservations.released = self._released
 
     # -- asked for ------------------------------------------------------------------------
 
@@ -159,9 +154,9 @@ class Bindings:
                     preemption, f"{preemption.key}: nobody is bound, a binding is refused: {told}"
                 )
                 return
-            why = self._problem(preemption)
+            why = self._preemptions.preconditions.problem(preemption)
             if why:
-                self._replan(preemption, why)
+                self._preemptions.replan(preemption, why)
                 self._fail(preemption, f"{preemption.key}: nobody is bound: {why}")
                 return
             self.barriers["opened"] += 1

@@ -1,7 +1,7 @@
 """One term of acting: its parts, what the cache reports to them, and their rounds.
 
 Verbs and the planning loop ask ``answering.py``; ``turns.py`` searches, one gang after another,
-``changes.py`` does so for plans that do not hold any more. Deadlines have a loop of their own.
+``replanning.py`` does so for plans that do not hold any more. Deadlines have a loop of their own.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Mapping
 
 from extender.gang.controller.planner_thread import PLANNER
+from extender.gang.controller.replanning import Replanning
 from extender.gang.controller.rounds import run_rounds
 from extender.gang.controller.sweeper import Sweeper
 from extender.gang.controller.term import Term, reading_of, telling_of
 from extender.gang.controller.term_parts import PLANNING, acting_of, planning_of, seating_of
 from extender.gang.core.recovery import Recovery
-from extender.gang.core.replanning import Replanning
 from extender.gang.core.reservations import Preemption
 from extender.gang.plan.question import Masks
 from extender.model.objects import GangKey, Node, Pod
@@ -39,17 +39,14 @@ class Coordinator:
             reading,
             telling,
             ended=self._preemption_ended,
-            replan=self._replan,
+            search_again=self._search_again,
             waiting_turns=lambda: self._planning.rounds.waiting_turns(),
         )
         self._planning = planning = planning_of(term, reading, telling, acting)
-        self._seating = seating = seating_of(
-            term, reading, telling, acting.preemptions, self._replan
-        )
-        self._changes = Replanning(
+        self._seating = seating = seating_of(term, reading, telling, acting.preemptions)
+        self._replanning = Replanning(
             acting.preemptions,
             planning.turns,
-            telling.background,
             term.settings.seats.max_replans,
             reading.readiness.stale,
             seating.bindings.posting,
@@ -74,7 +71,10 @@ class Coordinator:
         self.decisions = self.telling.decisions
         self.admission, self.preemptions = acting.admission, acting.preemptions
         self.eviction_history = acting.eviction_history
-        self.crowded, self.takes_unit = self.preemptions.crowded, self.preemptions.units.takes
+        self.crowded, self.takes_unit = (
+            self.preemptions.preconditions.crowded,
+            self.preemptions.units.takes,
+        )
         answering = planning.answering
         self.known, self.ensure, self.ask = answering.known, answering.ensure, answering.ask
         self.bookings = planning.bookings
@@ -110,10 +110,8 @@ class Coordinator:
         elif penal:
             self._reading.waiting.failed(preemption.key)
 
-    # -- changing a plan ----------------------------------------------------------------
-
-    def _replan(self, preemption: Preemption, why: str, masks: Masks | None = None) -> None:
-        self._changes.begin(preemption, why, masks)
+    async def _search_again(self, preemption: Preemption, why: str, masks: Masks) -> None:
+        await self._replanning.search_again(preemption, why, masks)
 
     # -- what the cache reports ---------------------------------------------------------
 

@@ -88,6 +88,7 @@ class SchedulingCycle:
         self._waiting = waiting
         self._planner_thread = planner_thread
         self._preemptions = preemptions
+        self._preconditions = preemptions.preconditions
         self._clocks = clocks
         self._decisions = decisions
         self._decide = decide
@@ -132,7 +133,7 @@ class SchedulingCycle:
                 return self._refuse(
                     Refusal(gang=key, code=Code.STALE, message=stale), NEVER, verb, 0.0
                 )
-            snapshot = self._preemptions.shown()
+            snapshot = self._preconditions.shown()
             version = self.version()
             gang = self._admission.ours(single or self._resolver.resolve(key, snapshot))
             waits = self._admission.left_alone(key, snapshot)
@@ -190,7 +191,7 @@ class SchedulingCycle:
         for key in self._waiting.ahead(turn, version, MOST_AHEAD, AHEAD_SECONDS):
             if self._clocks.monotonic() - began >= AHEAD_SECONDS or self._stale() is not None:
                 break
-            other = self._admission.ours(self._resolver.resolve(key, self._preemptions.shown()))
+            other = self._admission.ours(self._resolver.resolve(key, self._preconditions.shown()))
             if self._reservations.get(key) is None and can_be_planned(other):
                 try:
                     answer = await self.plan(key, Verb.LOOP, None, None, {}, ahead=True)
@@ -292,10 +293,10 @@ class SchedulingCycle:
     async def ask_single(self, single: Gang, candidates: Candidates) -> Plan | Refusal:
         """Return what would be planned for a pod of no gang. ``lock`` must be held."""
         free = self._free(candidates)
-        answer = await self._search_single(single, self._preemptions.shown(), {}, candidates)
+        answer = await self._search_single(single, self._preconditions.shown(), {}, candidates)
         # As in ``plan``: its victims might be spared by what has come to be free during the search.
         if isinstance(answer, Plan) and answer.victims and not self._free(candidates) <= free:
-            answer = await self._search_single(single, self._preemptions.shown(), {}, candidates)
+            answer = await self._search_single(single, self._preconditions.shown(), {}, candidates)
         return answer
 
     async def _search_single(
@@ -364,7 +365,7 @@ class SchedulingCycle:
 
     async def _outdated(self, draft: Preemption, gang: Gang, snapshot: Snapshot) -> str:
         """Return why a plan made on ``snapshot`` does not hold now, "" when it does."""
-        newest = self._preemptions.shown()
+        newest = self._preconditions.shown()
         plan = draft.plan
         if not unchanged(plan, gang.key, snapshot, newest):
             present = self._gang_now(gang, newest)
@@ -377,13 +378,13 @@ class SchedulingCycle:
                 why = "it could not be compared with the newest state"
             if why:
                 return why
-        return self._takes_from_binding(draft) or self._preemptions.problem(draft)
+        return self._takes_from_binding(draft) or self._preconditions.problem(draft)
 
     def _room_came(self, draft: Preemption, snapshot: Snapshot, held: list[Hold]) -> bool:
         """Whether its victims might be spared by what is free since ``snapshot``, when these seats
         were held."""
         taken = {*draft.plan.takes_over, draft.key}
-        return bool(self._preemptions.room_came(draft, snapshot, held, taken))
+        return bool(self._preconditions.room_came(draft, snapshot, held, taken))
 
     def _gang_now(self, gang: Gang, snapshot: Snapshot) -> Gang:
         """Return the gang as it is in a newer snapshot."""

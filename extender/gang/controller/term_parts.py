@@ -1,8 +1,8 @@
 """The parts of a term that plan, act and open seats, each made of those before it.
 
-What runs back from a later part to an earlier one goes through the coordinator: ``ended`` is told
-of each plan in flight that ends, ``replan`` is asked for another plan in the place of one that
-does not hold any more, ``waiting_turns`` says who waits for a turn.
+What runs back from a later part to an earlier one goes through the coordinator: ``ended`` notes
+each preemption that ends, ``search_again`` searches for another plan in the place of one that does
+not hold any more, ``waiting_turns`` says who waits for a turn.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from extender.gang.bind_barrier.bindings import Bindings
 from extender.gang.bind_barrier.partial import PartlyBound
@@ -22,28 +21,18 @@ from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.scheduling_cycle import SchedulingCycle
 from extender.gang.controller.term import Reading, Telling, Term
 from extender.gang.controller.verb_patience import VerbPatience
-from extender.gang.core.lifetimes import PreemptionEnded
-from extender.gang.core.preemptions import Preemptions
+from extender.gang.core.preemptions import PreemptionEnded, Preemptions, SearchAgain
 from extender.gang.core.refused_seats import RefusedSeats
-from extender.gang.core.reservations import Preemption
 from extender.gang.fairness.admission import Admission
 from extender.gang.fairness.evicted_store import EvictedStore
 from extender.gang.fairness.eviction_history import EvictionHistory
 from extender.gang.fairness.suspensions import Suspensions
 from extender.gang.plan.fair_turns import Turn
 from extender.gang.plan.planner import Planner
-from extender.gang.plan.question import Masks
 from extender.gang.tell.decisions import Outcome, Verb
 
 PLANNING = "planning"
 """The planning loop's name among the heartbeats."""
-
-
-class Replan(Protocol):
-    """Who is asked for another plan in the place of one that does not hold any more."""
-
-    def __call__(self, preemption: Preemption, why: str, masks: Masks | None = None) -> None:
-        """``masks``: the nodes that members may use from now on; None: as before."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +71,14 @@ def acting_of(
     telling: Telling,
     *,
     ended: PreemptionEnded,
-    replan: Replan,
+    search_again: SearchAgain,
     waiting_turns: Callable[[], Iterable[Turn]],
 ) -> Acting:
     """Return what acts on plans; nothing is in flight yet."""
     records = term.records
     records.told = lambda aside: telling.notices.record_aside(records.namespace, aside)
     keeper = RecordWriter(records, term.leadership, telling.background)
-    preemptions = Preemptions(term, reading, telling, keeper, ended, replan)
+    preemptions = Preemptions(term, reading, telling, keeper, ended, search_again)
     return Acting(
         keeper=keeper,
         admission=_admission(term, reading, telling, waiting_turns),
@@ -141,18 +130,9 @@ def planning_of(term: Term, reading: Reading, telling: Telling, acting: Acting) 
     return Planning(thread, turns, bookings, answering, rounds)
 
 
-def seating_of(
-    term: Term, reading: Reading, telling: Telling, preemptions: Preemptions, replan: Replan
-) -> Seating:
+def seating_of(term: Term, reading: Reading, telling: Telling, preemptions: Preemptions) -> Seating:
     """Return what looks after seats from when they are open."""
-    refused_seats = RefusedSeats(
-        reading.reservations,
-        term.clocks,
-        reading.evidence,
-        telling.notices.calls,
-        replan,
-        preemptions.seat_given,
-    )
+    refused_seats = RefusedSeats(preemptions, term.clocks, reading.evidence, telling.notices.calls)
     partly_bound = PartlyBound(
         roll_back=term.settings.seats.rollback == "delete",
         evictor=term.evictor,
@@ -170,13 +150,11 @@ def seating_of(
     )
     bindings = Bindings(
         term.settings.bind,
-        reading.reservations,
+        preemptions,
         term.binder,
         term.leadership,
         term.clocks,
         telling.background,
-        preemptions.problem,
-        replan,
         partly_bound,
         refused_seats,
     )
@@ -220,7 +198,7 @@ def _eviction_history(
         )
     history = EvictionHistory(protection, store, term.clocks, reading.gangs.unit_key)
     preemptions.units.taken, preemptions.units.sent = history.taken, history.sent
-    preemptions.comparison.spared = history.spared
+    preemptions.preconditions.spared = history.spared
     return history
 
 
@@ -253,7 +231,7 @@ def _bookings(
         term.settings.fairness,
         reading.reservations,
         term.clocks,
-        acting.preemptions.shown,
+        acting.preemptions.preconditions.shown,
         lambda key: admission.ours(reading.present_gang(key)),
         reading.waiting.last,
         turns.supposing,

@@ -69,7 +69,7 @@ class FlightUnits:
             self,
             term.settings.seats.victim_slack_seconds,
         )
-        self.comparison = Preconditions(
+        self.preconditions = Preconditions(
             reading.reservations,
             reading.source,
             reading.gangs,
@@ -183,7 +183,7 @@ class FlightUnits:
             or self._stale() is not None
         ):
             return False
-        why = self._check.not_for(preemption.key.namespace) or self.comparison.less_urgent(
+        why = self._check.not_for(preemption.key.namespace) or self.preconditions.less_urgent(
             preemption
         )
         if why:
@@ -192,13 +192,13 @@ class FlightUnits:
         nodes = self._snapshot().nodes
         if preemption.doubted or nodes is not preemption.nodes:
             preemption.doubted, preemption.nodes = False, nodes
-            why = self.comparison.problem(preemption)
+            why = self.preconditions.problem(preemption)
             if why:
                 self._replan(preemption, why)
                 return False
-        why = self.comparison.grown(unit)
+        why = self.preconditions.grown(unit)
         if not why and preemption.seen is not None and not self.evictions.asks(preemption.id):
-            why = self._spares(preemption) or self.comparison.gone_in_part(preemption, unit)
+            why = self._spares(preemption) or self.preconditions.gone_in_part(preemption, unit)
         if why:
             self._replan(preemption, why)
         return not why
@@ -209,7 +209,7 @@ class FlightUnits:
         if snapshot is self._snapshot() and version == self._reservations.version:
             return ""
         preemption.spared_at = self._snapshot(), self._reservations.version
-        return self.comparison.spares(preemption)
+        return self.preconditions.spares(preemption)
 
     def recorded(self, unit: EvictionUnit) -> bool:
         """Whether the unit's plan is in flight or owes something, so that its record is there."""

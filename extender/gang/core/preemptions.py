@@ -18,8 +18,9 @@ runs in a task of its own, deadlines are looked at by ``tick`` alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from math import inf
+from typing import Any, Protocol
 
 import structlog
 
@@ -27,21 +28,21 @@ from extender.gang.controller.evictor import EvictionRefused
 from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.term import Reading, Telling, Term
 from extender.gang.core.deadlines import late
-from extender.gang.core.event_handlers import EventHandlers
 from extender.gang.core.flight_units import FlightUnits
 from extender.gang.core.last_check import LastCheck
 from extender.gang.core.late_members import others_of
-from extender.gang.core.lifetimes import Lifetimes, PreemptionEnded
-from extender.gang.core.looking import look_at_each
-from extender.gang.core.reservations import Preemption
-from extender.gang.core.starvation import Starvation
+from extender.gang.core.reservations import Preemption, seats_of
+from extender.gang.plan.question import Masks
+from extender.gang.plan.single import SINGLE
 from extender.gang.plan.validity import present
-from extender.gang.tell.decisions import Outcome
+from extender.gang.tell.decisions import Decision, DecisionCode, Outcome, Verb
 from extender.gang.tell.preemption_state import PreemptionState
+from extender.groups.composite import unit_key
 from extender.kube.api_errors import ApiError
-from extender.model.objects import Pod
-from extender.model.plan import Code, Hold, Plan
+from extender.model.objects import GangKey, Pod
+from extender.model.plan import Code, Hold, Plan, Seat
 from extender.model.snapshot import Snapshot
+from extender.model.texts import all_of, counted, some
 
 log = structlog.get_logger("gang")
 
@@ -51,15 +52,33 @@ ANSWER_SECONDS = 10.0
 LOOK_SECONDS = 0.1
 LOOK_AFTER_SECONDS = 5.0
 """How often it is made sure that every eviction is worked on."""
+CROWDED_SECONDS = 6.0
+"""How long others may be on their way to its room: longer than an assumed pod counts."""
+CLOSED_SECONDS = 15.0
+"""For how long they are kept away: what was offered before passes (4 s), and members are asked for
+their first answer (kube-scheduler's back-off is 10 s at most)."""
 PRESUMED_SECONDS = 5.0
 """How long a binding that was under way when the life before ended may take to show."""
+
+
+class PreemptionEnded(Protocol):
+    """Who is told that a preemption has ended."""
+
+    def __call__(self, preemption: Preemption, *, done: bool, penal: bool, why: str) -> None:
+        """``done``: all members are bound. ``penal``: its gang waits longer for its next plan."""
+
+
+class SearchAgain(Protocol):
+    """Searches for another plan in the place of one that does not hold any more."""
+
+    def __call__(self, preemption: Preemption, why: str, masks: Masks) -> Coroutine[Any, Any, None]:
+        """Return when the preemption has ended, or holds another plan."""
 
 
 class Preemptions:
     """Acts on the plans in ``reservations``.
 
-    ``ended`` is told of each end; ``replan(preemption, why)`` is asked for
-    another plan when one does not hold any more.
+    ``ended`` notes each end. ``search_again`` is run where a plan does not hold any more.
     """
 
     def __init__(
@@ -69,17 +88,19 @@ class Preemptions:
         telling: Telling,
         keeper: RecordWriter,
         ended: PreemptionEnded,
-        replan: Callable[[Preemption, str], None],
+        search_again: SearchAgain,
     ) -> None:
         self.reservations = reading.reservations
         self.keeper = keeper
         self._settings = term.settings
         self._snapshot = reading.snapshot
         self._evictor = term.evictor
+        self._gangs = reading.gangs
+        self._assumed = reading.offers
         self._notices = telling.notices
+        self._decide = telling.decisions.decide
         self._clocks = term.clocks
         self._random = term.random
-        self._replan = replan
         self._stale = reading.readiness.stale
         self._spawn = telling.background.spawn
         self._looks_after = 0.0
@@ -89,28 +110,40 @@ class Preemptions:
         self._check = check = LastCheck(reading.source, reading.gangs, term.settings)
         self.leaves = check.leaves
         self.units = FlightUnits(
-            term, reading, telling, keeper, check, advance=self._advance, replan=replan
+            term, reading, telling, keeper, check, advance=self._advance, replan=self.replan
         )
         self.evictions = self.units.evictions
-        self.comparison = self._comparison = self.units.comparison
-        self.shown, self.problem = self._comparison.shown, self._comparison.problem
-        self.crowded, self.room_came = self._comparison.crowded, self._comparison.room_came
-        self._crowding = Starvation(self.reservations, self.crowded, term.clocks)
-        lifetimes = Lifetimes(term, reading, telling, keeper, self.evictions, ended)
-        self._enter, self.leave, self.end = lifetimes.enter, lifetimes.leave, lifetimes.end
-        self.give_way = lifetimes.give_way
-        sightings = EventHandlers(
-            term,
-            reading,
-            telling,
-            self.evictions,
-            lifetimes,
-            leaves=self.leaves,
-            advance=self._advance,
-            replan=replan,
-            does_without=self._comparison.does_without,
+        self.preconditions = self.units.preconditions
+        self._ended = ended
+        self._search_again = search_again
+        self._wanted: dict[str, set[GangKey]] = {}
+        """Uid of a victim or waited-for pod -> plans that want it gone."""
+
+    # -- 1: the seats are held ------------------------------------------------------------
+
+    def _enter(self, preemption: Preemption) -> None:
+        """Hold the seats, and count the room of those who go as promised."""
+        snapshot = self._snapshot()
+        bound = snapshot.bound
+        # Who left since the preemption was drafted will not be told of again.
+        preemption.victims = {u: v for u, v in preemption.victims.items() if present(v, snapshot)}
+        preemption.waits = {u: v for u, v in preemption.waits.items() if present(v, snapshot)}
+        going = {**preemption.victims, **preemption.waits}
+        preemption.held = self._clocks.monotonic()
+        self.reservations.open_preemption(
+            preemption,
+            [
+                (pod.node, pod.uid, pod.requests)
+                for victim in going.values()
+                for pod in bound.get(victim.node, ())
+                if pod.uid == victim.uid
+            ],
         )
-        self.observe = sightings.observe
+        for uid in going:
+            self._wanted.setdefault(uid, set()).add(preemption.key)
+        if preemption.key.dialect == SINGLE:
+            for uid in preemption.seats:
+                self._notices.held_back.settled(preemption.pods[uid])
 
     # -- 1 to 4: planned, recorded --------------------------------------------------------
 
@@ -127,7 +160,7 @@ class Preemptions:
         plan was searched for in, ``held`` the seats then: what has room since may spare victims.
         """
         now = self._clocks.monotonic()
-        snapshot = self.shown()
+        snapshot = self.preconditions.shown()
         pods = {
             seat.uid: snapshot.pending[seat.uid]
             for seat in plan.seats
@@ -164,7 +197,7 @@ class Preemptions:
         """Go on with a recorded plan of a life before; return why not, "" when it goes on."""
         self._enter(preemption)
         preemption.held = -inf  # a life before has held the seats
-        why = self.problem(preemption)
+        why = self.preconditions.problem(preemption)
         if why:
             self.leave(preemption)
             return why
@@ -191,6 +224,21 @@ class Preemptions:
         preemption.enter(PreemptionState.CHANGING, self._clocks.monotonic())
         self.reservations.released(preemption, why)
         self.evictions.release(preemption.id)
+
+    def replan(self, preemption: Preemption, why: str, masks: Masks | None = None) -> None:
+        """Stop what can be stopped of a plan that does not hold any more; search for another one.
+
+        ``masks``: the nodes that members may use from now on; None: as before.
+        """
+        if preemption.over or preemption.state is PreemptionState.CHANGING:
+            return
+        refused = {node for nodes in (masks or {}).values() for node in nodes}
+        displaced_by = self.preconditions.displaced_by(preemption, refused)
+        if displaced_by:
+            names = some(sorted(pod.key for pod in displaced_by))
+            why = f"{names} took reserved room without passing filter (spec.nodeName): {why}"
+        self.change(preemption, why, displaced_by)
+        self._spawn(self._search_again(preemption, why, masks or {}))
 
     async def _act(self, preemption: Preemption) -> None:
         victims = list(preemption.victims.values())
@@ -237,9 +285,9 @@ class Preemptions:
 
     async def _go_on(self, preemption: Preemption) -> None:
         """Compare a recorded plan with the newest state, then do what it needs next."""
-        why = self.problem(preemption) or self._comparison.spares(preemption)
+        why = self.preconditions.problem(preemption) or self.preconditions.spares(preemption)
         if why:
-            self._replan(preemption, why)
+            self.replan(preemption, why)
             return
         preemption.enter(PreemptionState.EVICTING, self._clocks.monotonic())
         preemption.nodes = self._snapshot().nodes
@@ -276,12 +324,12 @@ class Preemptions:
             return
         if self._stale() is not None:
             return  # what it would be compared with is old; tick comes back to it
-        why = self.problem(preemption)
+        why = self.preconditions.problem(preemption)
         if why:
-            self._replan(preemption, why)
+            self.replan(preemption, why)
             return
         preemption.doubted = False
-        if self.crowded(preemption):
+        if self.preconditions.crowded(preemption):
             return  # tick comes back to it
         preemption.enter(PreemptionState.OPEN, self._clocks.monotonic())
         preemption.deadline = preemption.since + self._settings.seats.bind_seconds
@@ -327,7 +375,7 @@ class Preemptions:
     def _progress(self, preemption: Preemption) -> None:
         if not preemption.victims and not preemption.waits:
             self._advance(preemption)
-        self._crowding.look(preemption)
+        self._starvation(preemption)
 
     def _deadline(self, preemption: Preemption) -> None:
         errors = [unit.error for unit in self.evictions.of_plan(preemption.id) if unit.error]
@@ -342,9 +390,9 @@ class Preemptions:
             self.reservations.not_coming(preemption, preemption.answered)
         if preemption.recorded:
             why = (
-                self.problem(preemption)
+                self.preconditions.problem(preemption)
                 if preemption.doubted
-                else self._comparison.stays(preemption)
+                else self.preconditions.stays(preemption)
             )
             preemption.doubted = False
         else:
@@ -352,4 +400,297 @@ class Preemptions:
             # against everybody, for a gang that is left alone.
             why = self._check.not_for(preemption.key.namespace)
         if why:
-            self._replan(preemption, why)
+            self.replan(preemption, why)
+
+    # -- 8: the end -----------------------------------------------------------------------
+
+    def leave(self, preemption: Preemption) -> None:
+        """Take the preemption out of the book: who must go is evicted, the others stay."""
+        if preemption.over:
+            return
+        preemption.enter(PreemptionState.ENDED, self._clocks.monotonic())
+        for uid in sorted(preemption.answered & preemption.seats.keys()):
+            # On its way to a seat that nobody holds any more.
+            self._assumed.note(preemption.pods[uid], [preemption.seats[uid]])
+        self.reservations.released(preemption, "its plan has ended")
+        self.reservations.close(preemption.key)
+        for victim in (*preemption.plan.victims, *preemption.plan.waits_for):
+            wanted = self._wanted.get(victim.uid)
+            if wanted is None:
+                continue
+            wanted.discard(preemption.key)
+            if not wanted:
+                del self._wanted[victim.uid]
+                self.reservations.pod_left(victim.node, victim.uid)
+        self.evictions.release(preemption.id)
+        self.keeper.over(preemption.id, self.evictions.of_plan)
+
+    def give_way(self, preemption: Preemption, other: Preemption) -> None:
+        """Take the preemption out of the book for another plan of its gang."""
+        self.leave(preemption)
+        # Who has no seat any more would keep its room from the members that have.
+        seatless = [
+            uid for uid in preemption.seats if uid not in other.seats and uid in preemption.pods
+        ]
+        self._notices.nominations.clear(preemption.pods[uid] for uid in seatless)
+        if not preemption.seats.items() <= other.seats.items():
+            self._notices.held_back.wake_all()  # what kept them off a node may be elsewhere
+
+    def end(
+        self,
+        preemption: Preemption,
+        outcome: Outcome,
+        message: str,
+        *,
+        penal: bool = False,
+        code: DecisionCode = "",
+    ) -> None:
+        """Close a plan: seats back, record dropped, those kept waiting woken.
+
+        ``penal``: the plan failed by itself, so the gang's next one has to wait.
+        """
+        if preemption.over:
+            return
+        held, why = seats_of(preemption), message
+        self.reservations.released(preemption, message)
+        self.leave(preemption)
+        owed = sum(
+            victim.uid in unit.must_go
+            for unit in self.evictions.of_plan(preemption.id)
+            for victim in unit.unsent
+        )
+        if owed:
+            of = "of units that have gone in part"
+            message += f"; {counted(owed, 'eviction', f'{of} is', f'{of} are')} still finished"
+        self._decide(
+            Decision(
+                time=self._clocks.wall(),
+                gang=str(preemption.key),
+                verb=Verb.LOOP,
+                outcome=outcome,
+                code=code,
+                message=message,
+                victims=preemption.plan.victims,
+                seats=preemption.plan.seats if outcome is Outcome.DONE else held,
+                seconds=self._clocks.monotonic() - preemption.started,
+            )
+        )
+        self._ended(preemption, done=outcome is Outcome.DONE, penal=penal, why=why)
+        self._clear_nominations(preemption, held)
+        if outcome is not Outcome.DONE and preemption.key.dialect == SINGLE:
+            # Nobody looks after a pod of no gang but kube-scheduler, and it tries one again when
+            # something changes: its own preemption has been told to wait for this plan.
+            for seat in held:
+                self._notices.held_back.park(preemption.pods[seat.uid], seat.node)
+        self._notices.held_back.wake_all()
+
+    def _clear_nominations(self, preemption: Preemption, held: Iterable[Seat]) -> None:
+        """Take back what this plan has nominated its members to, or one that it took the place of.
+
+        Without victims to wait for it nominates only whom it finds nominated elsewhere, unless
+        kube-scheduler looks at a part of the nodes: then all, which may not show yet.
+        """
+        every = bool(preemption.plan.victims or preemption.plan.waits_for)
+        every = every or preemption.replans + preemption.displacements > 0
+        every = every or self._notices.calls.needs_nominations()
+        pending = self._snapshot().pending
+        pods = [preemption.pods[seat.uid] for seat in held]
+        self._notices.nominations.clear(
+            pod for pod in pods if every or pod.nominated or pending.get(pod.uid, pod).nominated
+        )
+
+    # -- event handlers ---------------------------------------------------------------------
+
+    def observe(self, old: Pod | None, new: Pod | None) -> None:
+        """Take note of one pod event (None: it did not, or does not, exist)."""
+        if new is None or new.finished:
+            if old is not None or new is not None:
+                self._gone(old or new)  # type: ignore[arg-type]
+            return
+        if self._leaves(new) and not (old and self._leaves(old)):
+            self.evictions.going(new.uid)
+            self._sent(new)
+        if new.deleting and not (old and old.deleting):
+            self._leaving(new)
+        if old is not None and old.requests != new.requests:
+            self._resized(old, new)
+        if old is None and new.node:
+            self.evictions.back(new.uid)
+        elif old is not None and old.node and not new.node:
+            self._unbound(new)
+        if new.node and not (old and old.node):
+            self._bound(new, seen=old is not None)
+        elif new.nominated and not new.node and new.nominated != (old.nominated if old else ""):
+            self._nominated(new)
+
+    def _resized(self, old: Pod, pod: Pod) -> None:
+        """What rests on the pod's old size is compared: its own seat, and those beside it."""
+        own = self.reservations.of_member(pod.uid)
+        if own is not None:
+            self.reservations.resized(own, pod)
+        elif pod.node and _grew(old, pod):
+            self.reservations.unadmitted(pod)
+        self.reservations.doubt(pod.node if own is None else own.seats[pod.uid])
+
+    def _leaves(self, pod: Pod) -> bool:
+        return bool(pod.deleting) and self._check.leaves(pod, self._clocks.wall())
+
+    def _leaving(self, pod: Pod) -> None:
+        key = self._gangs.member_key(pod)
+        own = None if key is None else self.reservations.get(key)
+        if own is not None:
+            own.doubted = True  # with a member that sat gone, the others may be too few
+        self._member_lost(pod)
+
+    def _sent(self, pod: Pod) -> None:
+        for preemption in self._wanting(pod.uid):
+            if pod.uid in preemption.victims:
+                preemption.sent.add(pod.uid)
+                self._advance(preemption)
+
+    def _gone(self, pod: Pod) -> None:
+        if not self._leaves(pod):
+            self._sent(pod)
+        if not pod.deleting:
+            self._leaving(pod)
+        self.evictions.gone(pod.uid)
+        for preemption in self._wanted_gone(pod.uid):
+            preemption.victims.pop(pod.uid, None)
+            preemption.waits.pop(pod.uid, None)
+            self._advance(preemption)
+        self.reservations.pod_left(pod.node, pod.uid)
+        self._notices.held_back.gone(pod)
+        self._assumed.settled(pod.uid)
+        self._member_lost(pod)
+
+    def _member_lost(self, pod: Pod) -> None:
+        preemption = self.reservations.of_member(pod.uid)
+        if preemption is None:
+            return
+        # Where the room is there already: others may sit, and without their seats the rest would
+        # not come to them. With the barrier nobody sits before all have come.
+        if (
+            preemption.state is PreemptionState.OPEN
+            and not self._settings.bind.enabled
+            and self.preconditions.does_without(preemption, pod.uid)
+        ):
+            log.info("a member that is not needed is gone", gang=str(preemption.key), pod=pod.key)
+            self.reservations.seat_lost(preemption, pod.uid)
+            self._done_if_seated(preemption)
+            return
+        why = f"member {pod.key} went away before it was bound"
+        self.end(preemption, Outcome.GAVE_UP, why)
+
+    def _nominated(self, pod: Pod) -> None:
+        """kube-scheduler keeps room for a pod: whoever is less urgent does not get past it."""
+        if self.reservations.of_member(pod.uid) is not None:
+            return
+        for hold in self.reservations.holds_on(pod.nominated):
+            other = self.reservations.get(hold.gang)
+            if other is not None and other.plan.priority <= pod.priority:
+                other.doubted = True
+
+    def _unbound(self, pod: Pod) -> None:
+        """A pod's node is never taken back: the storage was put back to before its binding.
+
+        Its gang's others may sit, or be on their way, so its plan gives it its seat again.
+        """
+        key = self._gangs.member_key(pod)
+        preemption = None if key is None else self.reservations.get(key)
+        if preemption is None or preemption.state is not PreemptionState.OPEN:
+            return
+        seat = next((seat for seat in preemption.plan.seats if seat.uid == pod.uid), None)
+        if seat is None or pod.uid in preemption.seats:
+            return
+        log.warning("a member's binding was lost", pod=pod.key, node=seat.node)
+        self.reservations.seat_back(preemption, pod, seat.node)
+        preemption.deadline = self._clocks.monotonic() + self._settings.seats.bind_seconds
+        preemption.doubted = True
+
+    def _bound(self, pod: Pod, *, seen: bool) -> None:
+        """``seen``: it was there before, without a node. What kube-scheduler binds was offered,
+        however long ago."""
+        self._notices.held_back.gone(pod)
+        key = self._gangs.member_key(pod)
+        offered = self._assumed.settled(pod.uid)
+        if key is not None and offered is not None:
+            self.evictions.joined(str(unit_key(key, pod)), pod, offered.time)
+        preemption = self.reservations.of_member(pod.uid)
+        self.reservations.doubt(pod.node, but=preemption)
+        if preemption is None:
+            if offered is None and not seen:
+                self.reservations.unadmitted(pod)
+            return
+        seat = preemption.seats.get(pod.uid)
+        if seat != pod.node:
+            log.warning("member bound elsewhere", pod=pod.key, node=pod.node, seat=seat)
+        self.reservations.seat_taken(pod.uid)
+        if preemption.seats and preemption.state in (
+            PreemptionState.PLANNED,
+            PreemptionState.EVICTING,
+            PreemptionState.WAITING,
+        ):
+            self.replan(preemption, f"member {pod.key} has a node before the seats are open")
+            return
+        self._done_if_seated(preemption)
+
+    def _done_if_seated(self, preemption: Preemption) -> None:
+        if not preemption.seats:
+            took = self._clocks.monotonic() - preemption.started
+            self.end(
+                preemption,
+                Outcome.DONE,
+                f"{all_of(len(preemption.plan.seats), 'member', 'is', 'are')} bound {took:.1f} s "
+                f"after the plan, {counted(len(preemption.plan.victims), 'pod', 'was', 'were')} "
+                "evicted",
+            )
+
+    def _wanting(self, uid: str) -> list[Preemption]:
+        """Return the plans that want this pod gone."""
+        found = [self.reservations.get(key) for key in self._wanted.get(uid, ())]
+        return [preemption for preemption in found if preemption is not None]
+
+    def _wanted_gone(self, uid: str) -> list[Preemption]:
+        """Return the plans that wanted this pod gone; it is."""
+        found = self._wanting(uid)
+        self._wanted.pop(uid, None)
+        return found
+
+    # -- starvation -------------------------------------------------------------------------
+
+    def _starvation(self, preemption: Preemption) -> None:
+        """Take note of one plan; now and then."""
+        now = self._clocks.monotonic()
+        if preemption.closed_at:
+            if preemption.closed and now - preemption.closed_at > CLOSED_SECONDS:
+                self.reservations.keep_away(preemption, 0.0)
+            return
+        waits = preemption.state in (
+            PreemptionState.EVICTING,
+            PreemptionState.WAITING,
+            PreemptionState.OPEN,
+        )
+        going = preemption.victims or preemption.waits
+        if not waits or going or preemption.binding or not self.preconditions.crowded(preemption):
+            preemption.crowded_at = 0.0
+        elif not preemption.crowded_at:
+            preemption.crowded_at = now
+        elif now - preemption.crowded_at > CROWDED_SECONDS:
+            self.reservations.keep_away(preemption, now)
+
+
+def _grew(old: Pod, new: Pod) -> bool:
+    """Whether a pod asks for more of anything than before."""
+    before = dict(old.requests)
+    return any(amount > before.get(name, 0) for name, amount in new.requests)
+
+
+def look_at_each(preemptions: Iterable[Preemption], look: Callable[[Preemption], None]) -> None:
+    """Look at each plan; an error is logged and ends the look at that plan alone."""
+    for preemption in preemptions:
+        try:
+            look(preemption)
+        except Exception:
+            log.exception(
+                "a plan could not be looked at", gang=str(preemption.key), plan=preemption.id
+            )

@@ -13,12 +13,11 @@ A list of some of the nodes says nothing about the others, and the member is nom
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
+from extender.gang.core.preemptions import Preemptions
 from extender.gang.core.requeuing import Requeuing
-from extender.gang.core.reservations import Preemption, Reservations, Tries, TurnedAway
-from extender.gang.plan.question import Masks
+from extender.gang.core.reservations import Preemption, Tries, TurnedAway
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.gang.tell.preemption_state import PreemptionState
@@ -43,27 +42,20 @@ attempt that was under way when it was written may clear it untried."""
 
 
 class RefusedSeats:
-    """Reacts to them.
-
-    ``change(preemption, why, masks)`` searches for another plan; ``given(preemption, pod)``
-    notes a seat that is given.
-    """
+    """Reacts to them."""
 
     def __init__(
         self,
-        reservations: Reservations,
+        preemptions: Preemptions,
         clocks: Clocks,
         evidence: NodeLists,
         calls: Requeuing,
-        change: Callable[[Preemption, str, Masks], None],
-        given: Callable[[Preemption, Pod], None],
     ) -> None:
-        self._reservations = reservations
+        self._preemptions = preemptions
+        self._reservations = preemptions.reservations
         self._clocks = clocks
         self._evidence = evidence
         self._calls = calls
-        self._change = change
-        self._given = given
 
     def turned_away(self, preemption: Preemption, pod: Pod, *, alone: bool) -> None:
         """Note that we keep a member off its seat, for a reason of our own.
@@ -132,7 +124,7 @@ class RefusedSeats:
             return False
         tries.given += not repeated
         tries.asked_at = now
-        self._given(preemption, pod)
+        self._preemptions.seat_given(preemption, pod)
         return True
 
     def seat_not_tried(self, preemption: Preemption, pod: Pod) -> None:
@@ -265,7 +257,7 @@ class RefusedSeats:
         ]
         # The search may come later than the other plan ends, and it is left out until then anyhow.
         masked = [] if for_now else alike
-        self._change(preemption, why, dict.fromkeys(masked, frozenset({node})))
+        self._preemptions.replan(preemption, why, dict.fromkeys(masked, frozenset({node})))
 
 
 def _alike(one: Pod, other: Pod) -> bool:

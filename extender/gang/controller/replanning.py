@@ -10,11 +10,9 @@ from extender.gang.core.preemptions import Preemptions
 from extender.gang.core.reservations import Preemption
 from extender.gang.plan.question import Masks
 from extender.gang.plan.single import SINGLE, single_gang
-from extender.gang.runtime.background import Background
 from extender.gang.tell.decisions import Outcome, Verb
-from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.plan import Code, Refusal
-from extender.model.texts import counted, some
+from extender.model.texts import counted
 
 ANSWERED_SECONDS = 3.0
 """How long members that were given their seat are waited for before a plan is changed."""
@@ -34,31 +32,18 @@ class Replanning:
         self,
         preemptions: Preemptions,
         turns: SchedulingCycle,
-        background: Background,
         max_replans: int,
         stale: Callable[[], str | None],
         posting: Callable[[Preemption], bool],
     ) -> None:
         self._preemptions = preemptions
         self._turns = turns
-        self._spawn = background.spawn
         self._max_replans = max_replans
         self._stale = stale
         self._posting = posting
 
-    def begin(self, preemption: Preemption, why: str, masks: Masks | None = None) -> None:
-        """Stop what can be stopped of a plan, and search for another one."""
-        if preemption.over or preemption.state is PreemptionState.CHANGING:
-            return
-        refused = {node for nodes in (masks or {}).values() for node in nodes}
-        displaced_by = self._preemptions.comparison.displaced_by(preemption, refused)
-        if displaced_by:
-            names = some(sorted(pod.key for pod in displaced_by))
-            why = f"{names} took reserved room without passing filter (spec.nodeName): {why}"
-        self._preemptions.change(preemption, why, displaced_by)
-        self._spawn(self._change(preemption, why, masks or {}))
-
-    async def _change(self, preemption: Preemption, why: str, masks: Masks) -> None:
+    async def search_again(self, preemption: Preemption, why: str, masks: Masks) -> None:
+        """Put another plan in its place, or end it, as soon as that can be told."""
         await self._answered_sit(preemption)
         while not preemption.over:
             # On an old picture nothing is decided, also when it got old in the queue.
