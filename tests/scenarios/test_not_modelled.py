@@ -13,17 +13,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from extender.model.policy import DEFAULT, EVERYBODY, PolicySettings
-from extender.model.settings import Settings
+from extender.model.settings import SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess
 from tests.controlplane.client import Client, Object
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pod
+from tests.controlplane.recorder import RecordingExtender
+from tests.controlplane.scheduler import scheduler_config
 
 pytestmark = pytest.mark.real
 
 SETTINGS = Settings(policy=PolicySettings(opt_out={DEFAULT: EVERYBODY}))
+SHORT = replace(SETTINGS, seats=SeatSettings(bind_seconds=4.0))
 API = "resource.k8s.io/v1"
 DRIVER = "gpu.example.com"
 DEVICES = 8
@@ -284,6 +288,16 @@ class Bed:
         return all(any(words in message for message in each) for each in (groups, pods))
 
 
+class Foreign(RecordingExtender):
+    """An extender of others: it refuses every node to members of a gang."""
+
+    def answer(self, verb: str, asked: Object) -> Any:
+        """Agree, but for those."""
+        if not asked["Pod"]["metadata"]["name"].startswith("g-"):
+            return super().answer(verb, asked)
+        return {"NodeNames": [], "FailedNodes": dict.fromkeys(asked["NodeNames"], "not here")}
+
+
 @pytest.fixture
 async def bed(cluster: Cluster, tmp_path: Path) -> AsyncIterator[Bed]:
     """The extender runs, and kube-scheduler asks it."""
@@ -471,3 +485,37 @@ async def test_no_pod_is_evicted_for_a_feature_that_no_node_declares(bed: Bed) -
         assert bed.bound() == low
 
     await asyncio.to_thread(play)
+
+
+async def test_pods_are_evicted_once_for_a_gang_that_another_extender_refuses(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """What a Deployment makes anew in their place was evicted again, each minute."""
+    bed = Bed(cluster)
+
+    def play(url: str, foreign: str) -> None:
+        config = scheduler_config(url)
+        entry = {"urlPrefix": foreign, "filterVerb": "filter", "nodeCacheCapable": True}
+        config["extenders"].insert(0, entry)
+        cluster.use_scheduler(config)
+        low = bed.full(bed.prepare(2))
+        members = bed.members([{}] * 2, cpu=20)
+        made = 0
+        until = time.monotonic() + 2 * QUIET
+        while time.monotonic() < until:
+            there = {pod["metadata"]["name"] for pod in bed.client.list("Pod")} - set(members)
+            for _ in range(len(low) - len(there)):
+                bed.client.create(make_pod(f"anew-{made}", cpu=30, priority_class="low"))
+                made += 1
+            time.sleep(0.1)
+        assert made == len(low), "evicted once"
+        assert bed.bound() == {"anew-0", "anew-1"}
+        bed.client.wait_for(lambda: bed.told("no pod is evicted"), what="the reason is told")
+
+    extender = ExtenderProcess(tmp_path, cluster.control_plane.kubeconfig, SHORT)
+    try:
+        await extender.start()
+        with Foreign() as foreign:
+            await asyncio.to_thread(play, extender.url, foreign.url)
+    finally:
+        await extender.close()

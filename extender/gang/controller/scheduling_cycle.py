@@ -148,7 +148,7 @@ class SchedulingCycle:
             answer = await self._search(gang, snapshot, struck, lists, candidates, causes)
             seconds = self._clocks.monotonic() - began
             if isinstance(answer, Plan):
-                answer = self._admission.too_many_evictions(answer, before) or answer
+                answer = self._admission.too_many_evictions(answer, gang, before) or answer
             if isinstance(answer, Refusal):
                 # The list may be older than the snapshot: not a reason to stay with the answer.
                 version = version if not offered else NEVER

@@ -31,7 +31,7 @@ from extender.gang.core.deadlines import late
 from extender.gang.core.flight_units import FlightUnits
 from extender.gang.core.last_check import LastCheck
 from extender.gang.core.late_members import others_of
-from extender.gang.core.reservations import Preemption, seats_of
+from extender.gang.core.reservations import Preemption, Tries, seats_of
 from extender.gang.plan.question import Masks
 from extender.gang.plan.single import SINGLE
 from extender.gang.plan.validity import present
@@ -341,7 +341,13 @@ class Preemptions:
         self.reservations.answered(preemption, pod.uid, self._clocks.monotonic())
 
     def _blame(self, preemption: Preemption) -> None:
-        """Note whose pods did not go, where that is what a plan is given up for."""
+        """Note what a plan is given up for: whose pods did not go, or which members kube-scheduler
+        tried and would not put on their open seats."""
+        if preemption.state is PreemptionState.OPEN:
+            for uid in preemption.seats.keys() & (preemption.missed.keys() | preemption.cleared):
+                tries = preemption.tries.get(uid, Tries())
+                if not tries.given and not tries.for_now:
+                    preemption.refused.add(uid)
         if preemption.state not in (PreemptionState.EVICTING, PreemptionState.WAITING):
             return
         snapshot = self._snapshot()

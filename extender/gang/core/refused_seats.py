@@ -204,7 +204,10 @@ class RefusedSeats:
         if preemption is None or preemption.state is not PreemptionState.OPEN:
             return
         seat = preemption.seats[new.uid]
-        if old.nominated != seat or not self._calls.needs_nominations():
+        if old.nominated != seat:
+            return
+        preemption.cleared.add(new.uid)
+        if not self._calls.needs_nominations():
             return
         self._note_others(preemption, new)
         tries = preemption.tries.setdefault(new.uid, Tries())
@@ -249,6 +252,8 @@ class RefusedSeats:
         for_now = preemption.tries.get(pod.uid, Tries()).for_now
         others_keep = partial(self._others_keep, node, preemption.key, pod.priority)
         self._evidence.refuses(pod, node, others_keep if for_now else None)
+        if not for_now:
+            preemption.refused.add(pod.uid)
         preemption.missed.clear()
         preemption.tries.clear()
         self._reservations.not_coming(preemption, [pod.uid])

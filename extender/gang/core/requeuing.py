@@ -107,8 +107,9 @@ class Requeuing:
             if preemption.state is not PreemptionState.OPEN:
                 return
             nominated = self._nominated(uid)
-            # To another node by a plan before, it keeps room there from the other members.
-            wrong = self._nominate and nominated
+            # To another node by a plan before, it keeps room there from the other members. Where
+            # pods were evicted, one that is cleared tells that the seat was tried and refused.
+            wrong = self._nominate and (nominated or preemption.plan.victims)
             if node not in (None, nominated) and (every or wrong):
                 await self._nominations.write_one(preemption, uid)
             async with self._gate:

@@ -79,6 +79,10 @@ class Preemption(Struct, kw_only=True):
     """Monotonic time after which the seats go back."""
     missed: dict[str, float] = field(default_factory=dict)
     """Member uid -> since when kube-scheduler does not offer its seat."""
+    cleared: set[str] = field(default_factory=set)
+    """Members whose nomination kube-scheduler cleared, without a question, while seats are open."""
+    refused: set[str] = field(default_factory=set)
+    """Members that kube-scheduler would not put on their seats, where that is why it ends."""
     turned_away: dict[str, TurnedAway] = field(default_factory=dict)
     """Member uid -> when we kept it off its seat."""
     put_off: set[str] = field(default_factory=set)

@@ -23,7 +23,7 @@ from extender.gang.plan.eviction_budget import EvictionBudget
 from extender.gang.plan.fair_turns import SYSTEM_CRITICAL, FairTurns, Turn, TurnLine, turn_of
 from extender.gang.plan.schedulers import seated_by
 from extender.gang.plan.stayed_victims import DID_NOT_GO, TOOK_SEATS, StayedVictims
-from extender.gang.plan.suspension import Cause, GiveUps, Suspension, looks_of, overran
+from extender.gang.plan.suspension import Cause, GiveUps, Suspension, looks_of, overran, refused
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.model.gang import Gang
@@ -119,13 +119,9 @@ class Admission:
         """Return why the gang is not searched for now."""
         critical = gang.preemptor_priority >= SYSTEM_CRITICAL
         held = self.suspensions.of(gang.key, lambda: self._looks(gang))
-        if held is not None and not (critical and held.cause is Cause.GAVE_UP):
-            return Refusal(
-                gang=gang.key,
-                code=Code.SUSPENDED,
-                message=f"suspended until {rfc3339(held.until)}"
-                f"{' or until it changes' if held.looks else ''}: {held.why}",
-            )
+        spared = held is not None and held.cause is Cause.GAVE_UP and critical
+        if held is not None and held.cause is not Cause.REFUSED and not spared:
+            return Refusal(gang=gang.key, code=Code.SUSPENDED, message=held.told)
         now = self._clocks.monotonic()
         if self.turns.must_wait(self.turn_of(gang), self._waiting(), now):
             self.counted["planning-share"] += 1
@@ -166,11 +162,16 @@ class Admission:
         self._suspend(found, gang.members)
         return Refusal(gang=gang.key, code=Code.SUSPENDED, message=found.why)
 
-    def too_many_evictions(self, plan: Plan, before: Preemption | None = None) -> Refusal | None:
-        """Return why the plan's evictions are too many for its namespace now; ``before``: the plan
-        that it takes the place of."""
+    def too_many_evictions(
+        self, plan: Plan, gang: Gang, before: Preemption | None = None
+    ) -> Refusal | None:
+        """Return why the plan's evictions are too many for its gang or its namespace now;
+        ``before``: the plan that it takes the place of."""
         if plan.priority >= SYSTEM_CRITICAL:
             return None
+        held = self.suspensions.of(gang.key, lambda: self._looks(gang)) if plan.victims else None
+        if held is not None:
+            return Refusal(gang=gang.key, code=Code.SUSPENDED, message=held.told)
         namespace = plan.gang.namespace
         on_the_way = sum(
             _charged(victim, preemption) == namespace
@@ -198,6 +199,9 @@ class Admission:
         """Count a plan that is over; one that evicted or held seats for nothing counts as given
         up, unless its gang had to give way to a more urgent one, or could not be seated by
         anybody: kube-scheduler is away, or (not ``seen``) its binding would not show here.
+
+        For an absent kube-scheduler pods are evicted once at most: without it no others are bound
+        in their place. So a plan that evicted counts whoever asked meanwhile.
         """
         self._spend(preemption)
         if done:
@@ -206,11 +210,17 @@ class Admission:
             return
         if self._others_fault(preemption):
             return
-        in_vain = _evicted(preemption) > 0 or preemption.deadline > 0
-        if preemption.yields or not in_vain or not seen or self._nobody_asks(preemption):
+        evicted = _evicted(preemption) > 0
+        in_vain = evicted or (preemption.deadline > 0 and not self._nobody_asks(preemption))
+        if preemption.yields or not in_vain or not seen:
             return
         gang = self._gang_of(preemption.key)
-        found = self._give_ups.gave_up(preemption.key, self._looks(gang), why, self._clocks.wall())
+        looks, now = self._looks(gang), self._clocks.wall()
+        found = self._give_ups.gave_up(preemption.key, looks, why, now)
+        seats = self._settings.seats
+        if found is None and evicted and preemption.refused and seats.give_ups:
+            names = [preemption.pods[uid].name for uid in preemption.refused]
+            found = refused(preemption.key, names, why, looks, now, seats.suspend_seconds)
         if found is not None and preemption.plan.priority < SYSTEM_CRITICAL:
             self._suspend(found, gang.members or tuple(preemption.pods.values()))
 
@@ -254,12 +264,7 @@ class Admission:
     def _suspend(self, suspension: Suspension, pods: Iterable[Pod]) -> None:
         self.counted[f"suspended-{suspension.cause}"] += 1
         self.suspensions.add(suspension)
-        change = " or until the gang changes" if suspension.looks else ""
-        note = (
-            f"no plan is made for {suspension.gang} until {rfc3339(suspension.until)}{change}: "
-            f"{suspension.why}"
-        )
-        self._warn(pods, "GangSuspended", note)
+        self._warn(pods, "GangSuspended", suspension.told)
 
     # -- telling --------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ Pure: times are wall clock seconds, and are given, since suspensions outlive the
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from enum import StrEnum
 
 from msgspec import Struct
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
-from extender.model.texts import counted
+from extender.model.texts import counted, rfc3339, some
 
 MOST_GANGS = 10_000
 """More are not counted: names are a tenant's to make up."""
@@ -36,6 +37,9 @@ class Cause(StrEnum):
     """Its plans were given up."""
     OVERRAN = "overran"
     """The planner did not come back from it."""
+    REFUSED = "refused"
+    """kube-scheduler refused it nodes where pods had been evicted for it: it is planned for without
+    evictions."""
 
 
 class Suspension(Struct, frozen=True):
@@ -49,6 +53,13 @@ class Suspension(Struct, frozen=True):
     until: float
     looks: str
     """What the gang looked like (see ``looks_of``); "" holds whatever it looks like."""
+
+    @property
+    def told(self) -> str:
+        """What does not happen meanwhile, in words, and until when."""
+        what = "pod is evicted" if self.cause is Cause.REFUSED else "plan is made"
+        change = " or until the gang changes" if self.looks else ""
+        return f"no {what} for {self.gang} until {rfc3339(self.until)}{change}: {self.why}"
 
     def holds(self, looks: str, now: float) -> bool:
         """Whether it still stands for a gang that looks so."""
@@ -125,6 +136,23 @@ def overran(key: GangKey, seconds: float, now: float, lasting: float) -> Suspens
         since=now,
         until=now + lasting,
         looks="",
+    )
+
+
+def refused(
+    key: GangKey, names: Iterable[str], why: str, looks: str, now: float, lasting: float
+) -> Suspension:
+    """Return the suspension of a gang whose members ``names`` kube-scheduler would not put on their
+    seats, with pods evicted for that. It would not put them on others either, for all that is
+    known: some rule of it is not known here."""
+    return Suspension(
+        gang=key,
+        cause=Cause.REFUSED,
+        why=f"pods were evicted for it, and kube-scheduler did not accept {some(sorted(names))} on "
+        f"a reserved node for a reason that is not known here; the plan ended because {why}",
+        since=now,
+        until=now + lasting,
+        looks=looks,
     )
 
 
