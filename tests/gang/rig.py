@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from extender.cache.cache import Cache
 from extender.gang.controller.coordinator import SWEEP, TICK
-from extender.gang.controller.term_parts import PLANNING
+from extender.gang.controller.planning_rounds import PLANNING
 from extender.gang.controller.wiring import coordinate
 from extender.gang.plan.candidates import Candidates
 from extender.groups.resolver import Resolver

@@ -310,17 +310,12 @@ async def test_a_plan_that_ends_without_a_part_leaves_the_gang_in_part(
     preemption.plan.seats = seated
     stub: Any = SimpleNamespace(warn=lambda *_: None, wall=lambda: 0.0, spawn=None)
     decided: list[Decision] = []
-    partly = PartlyBound(
-        roll_back=False,
-        evictor=stub,
-        notices=stub,
-        leadership=stub,
-        clocks=stub,
-        background=stub,
-        gang_of=lambda _: gang,
-        decide=decided.append,
-        give_up=lambda *_: None,
+    term: Any = SimpleNamespace(settings=Settings(), evictor=stub, leadership=stub, clocks=stub)
+    reading: Any = SimpleNamespace(present_gang=lambda _: gang)
+    telling: Any = SimpleNamespace(
+        notices=stub, background=stub, decisions=SimpleNamespace(decide=decided.append)
     )
+    partly = PartlyBound(term, reading, telling, stub)
     partly.ended(preemption, "it was given up")
     assert len(decided) == told
 

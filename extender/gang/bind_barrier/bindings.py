@@ -17,16 +17,14 @@ import structlog
 
 from extender.gang.bind_barrier.barrier import Barrier, HeldBind
 from extender.gang.bind_barrier.partial import PartlyBound
-from extender.gang.controller.binder import CONCURRENCY, Binder, Binding, BindingOutcome, Ended
+from extender.gang.controller.binder import CONCURRENCY, Binding, BindingOutcome, Ended
+from extender.gang.controller.term import Term
 from extender.gang.core.preemptions import Preemptions, look_at_each
 from extender.gang.core.refused_seats import RefusedSeats
 from extender.gang.core.reservations import Preemption
-from extender.gang.leader_election.leadership import Leadership
 from extender.gang.runtime.background import Background, each
-from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.objects import Pod
-from extender.model.settings import BindSettings
 from extender.model.texts import counted
 
 log = structlog.get_logger("gang")
@@ -40,21 +38,18 @@ class Bindings:
 
     def __init__(
         self,
-        settings: BindSettings,
-        preemptions: Preemptions,
-        binder: Binder,
-        leadership: Leadership,
-        clocks: Clocks,
+        term: Term,
         background: Background,
+        preemptions: Preemptions,
         partly: PartlyBound,
         refused: RefusedSeats,
     ) -> None:
-        self._settings = settings
+        self._settings = settings = term.settings.bind
+        self._binder = term.binder
+        self._leadership = term.leadership
+        self._clocks = clocks = term.clocks
         self._preemptions = preemptions
         self._reservations = preemptions.reservations
-        self._binder = binder
-        self._leadership = leadership
-        self._clocks = clocks
         self._spawn = background.spawn
         self._partly = partly
         self._refused = refused

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 
 import structlog
 
 from extender.gang.controller.binder import BindingOutcome, Ended
-from extender.gang.controller.evictor import Evictor, passing
+from extender.gang.controller.evictor import passing
+from extender.gang.controller.term import Reading, Telling, Term
+from extender.gang.core.preemptions import Preemptions
 from extender.gang.core.reservations import Preemption
-from extender.gang.leader_election.leadership import Leadership
-from extender.gang.runtime.background import Background, each
-from extender.gang.runtime.clocks import Clocks
-from extender.gang.status.notices import CONCURRENCY, Notices
+from extender.gang.runtime.background import each
+from extender.gang.status.notices import CONCURRENCY
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.kube.api_errors import ApiError
-from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Victim
 
@@ -33,34 +31,25 @@ log = structlog.get_logger("gang")
 
 
 class PartlyBound:
-    """Tells, and rolls back. ``gang_of`` gives a gang as it is; ``give_up`` ends a plan;
-    ``on_the_way(uid)`` tells whether a member that was given its seat may still be bound there.
-    """
+    """Tells, and rolls back."""
 
     def __init__(
         self,
-        *,
-        roll_back: bool,
-        evictor: Evictor,
-        notices: Notices,
-        leadership: Leadership,
-        clocks: Clocks,
-        background: Background,
-        gang_of: Callable[[GangKey], Gang],
-        decide: Callable[[Decision], None],
-        give_up: Callable[[Preemption, str], None],
-        on_the_way: Callable[[str], bool] = lambda uid: False,
+        term: Term,
+        reading: Reading,
+        telling: Telling,
+        preemptions: Preemptions,
     ) -> None:
-        self._roll_back = roll_back
-        self._evictor = evictor
-        self._notices = notices
-        self._leadership = leadership
-        self._clocks = clocks
-        self._spawn = background.spawn
-        self._gang_of = gang_of
-        self._decide = decide
-        self._give_up = give_up
-        self._on_the_way = on_the_way
+        self._roll_back = term.settings.seats.rollback == "delete"
+        self._evictor = term.evictor
+        self._notices = telling.notices
+        self._leadership = term.leadership
+        self._clocks = term.clocks
+        self._spawn = telling.background.spawn
+        self._reading = reading
+        self._decisions = telling.decisions
+        self._preemptions = preemptions
+        self._barrier = term.settings.bind.enabled
         self._undone: Counter[GangKey] = Counter()
         """Gangs of which members are about to be deleted."""
         self._told: set[str] = set()
@@ -81,7 +70,7 @@ class PartlyBound:
             why = f"the API server refuses to bind {told}"
             self._tell(preemption, why)
             if self._roll_back:
-                self._give_up(preemption, why)
+                self._preemptions.end(preemption, Outcome.GAVE_UP, why, penal=True)
 
     def ended(self, preemption: Preemption, why: str) -> None:
         """A plan has ended without all its members bound: tell, and undo, if it runs in part."""
@@ -114,7 +103,7 @@ class PartlyBound:
         return taken | self._bound.get(preemption.id, set())
 
     def _short(self, preemption: Preemption, sitting: set[str]) -> bool:
-        gang = self._gang_of(preemption.key)
+        gang = self._reading.present_gang(preemption.key)
         there = {pod.uid for pod in gang.members if not pod.deleting}
         bound = {pod.uid for pod in gang.seated} | (sitting & there)
         return bool(sitting & there) and not gang.runs_with(bound)
@@ -126,13 +115,15 @@ class PartlyBound:
         self.counted["told"] += 1
         sitting = self._sitting(preemption)
         # Of members that were bound in a life before the plan has no record.
-        known = {pod.uid: pod for pod in self._gang_of(preemption.key).members} | preemption.pods
+        known = {
+            pod.uid: pod for pod in self._reading.present_gang(preemption.key).members
+        } | preemption.pods
         pods = sorted((known[uid] for uid in sitting if uid in known), key=lambda pod: pod.key)
         names = ", ".join(pod.name for pod in pods)
         note = f"{preemption.key} runs in part: {why}; bound so far: {names or len(sitting)}"
         log.error("a gang is bound in part", gang=str(preemption.key), why=why, bound=names)
         self._notices.warn(pods, IN_PART, note)
-        self._decide(
+        self._decisions.decide(
             Decision(
                 time=self._clocks.wall(),
                 gang=str(preemption.key),
@@ -153,6 +144,13 @@ class PartlyBound:
             self._undone -= Counter(
                 [preemption.key]
             )  # no entry is left of a gang that is done with
+
+    def _on_the_way(self, uid: str) -> bool:
+        """Whether a member that was given its seat may still be bound there.
+
+        With the barrier it is known which members are bound: the extender does it.
+        """
+        return not self._barrier and self._reading.offers.unsettled(uid)
 
     async def _settled(self, uid: str) -> None:
         """Wait until a member was seen bound, or is not going to be."""

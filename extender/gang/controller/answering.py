@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 
-from extender.gang.controller.readiness import Readiness
 from extender.gang.controller.scheduling_cycle import SchedulingCycle
+from extender.gang.controller.term import Reading
 from extender.gang.controller.verb_patience import VerbPatience
-from extender.gang.controller.waiting import Waiting
-from extender.gang.core.reservations import Preemption, Reservations
+from extender.gang.core.reservations import Preemption
 from extender.gang.fairness.admission import Admission
 from extender.gang.fairness.fair_lock import Late
 from extender.gang.plan.candidates import Candidates
 from extender.gang.plan.question import Masks
-from extender.gang.runtime.cluster_source import ClusterSource
+from extender.gang.status.decision_telling import DecisionTelling
 from extender.gang.tell.decisions import Verb
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
@@ -31,33 +29,21 @@ IN_TURN = "it is planned in its turn: others are being planned"
 
 
 class Answering:
-    """Asked by verbs and by the planning loop. One event loop only.
-
-    ``snapshot`` gives the cluster as it is, ``present_gang(key)`` the gang as it is now.
-    ``note(refusal, verb, seconds)`` keeps and tells a refusal.
-    """
+    """Asked by verbs and by the planning loop. One event loop only."""
 
     def __init__(
         self,
-        readiness: Readiness,
-        reservations: Reservations,
-        waiting: Waiting,
+        reading: Reading,
+        decisions: DecisionTelling,
         admission: Admission,
         turns: SchedulingCycle,
-        source: ClusterSource,
-        present_gang: Callable[[GangKey], Gang],
-        note: Callable[[Refusal, Verb, float], Refusal],
         patience: VerbPatience,
     ) -> None:
+        self._reading = reading
+        self._decisions = decisions
         self._patience = patience
-        self._readiness = readiness
-        self._reservations = reservations
-        self._waiting = waiting
         self._admission = admission
         self._turns = turns
-        self._source = source
-        self._present_gang = present_gang
-        self._note = note
 
     async def ensure(
         self,
@@ -77,21 +63,23 @@ class Answering:
         is made after that all the same. Raises NotReady before recovery is over, and while another
         replica leads.
         """
-        self._readiness.require()
+        self._reading.readiness.require()
         known = self.known(key)
         if known is not None:
             return known
         asked = self._patience.now() if asked is None else asked
-        stale = self._readiness.stale()
+        stale = self._reading.readiness.stale()
         if stale is not None:
-            return self._note(Refusal(gang=key, code=Code.STALE, message=stale), verb, 0.0)
+            return self._decisions.note(
+                Refusal(gang=key, code=Code.STALE, message=stale), verb, 0.0
+            )
 
         async def planned() -> Preemption | Refusal:
             seconds = TURN_SECONDS if verb is not Verb.LOOP and single is None else None
             async with self._turns.lock.turn(
-                lambda: self._admission.turn_of(single or self._present_gang(key)), seconds
+                lambda: self._admission.turn_of(single or self._reading.present_gang(key)), seconds
             ):
-                preemption = self._reservations.get(key)
+                preemption = self._reading.reservations.get(key)
                 if preemption is not None:
                     return preemption
                 return await self._turns.plan(
@@ -114,14 +102,14 @@ class Answering:
 
     def known(self, key: GangKey) -> Preemption | Refusal | None:
         """Return the gang's plan in flight or a refusal that still stands; no search."""
-        preemption = self._reservations.get(key)
-        if preemption is not None or self._readiness.stale() is not None:
+        preemption = self._reading.reservations.get(key)
+        if preemption is not None or self._reading.readiness.stale() is not None:
             return preemption
         if self._admission.chooses and not self._admission.acts_for(
-            key.namespace, self._source.snapshot()
+            key.namespace, self._reading.snapshot()
         ):
             return None  # whatever it was told before: its namespace is not chosen any more
-        return self._waiting.kept(key, self._turns.version())
+        return self._reading.waiting.kept(key, self._turns.version())
 
     async def ask(self, single: Gang, candidates: Candidates) -> Plan | Refusal | None:
         """Return what would be planned for a pod of no gang, without acting on it.

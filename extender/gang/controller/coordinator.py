@@ -10,11 +10,12 @@ import asyncio
 from collections.abc import Mapping
 
 from extender.gang.controller.planner_thread import PLANNER
+from extender.gang.controller.planning_rounds import PLANNING
 from extender.gang.controller.replanning import Replanning
 from extender.gang.controller.rounds import run_rounds
 from extender.gang.controller.sweeper import Sweeper
 from extender.gang.controller.term import Term, reading_of, telling_of
-from extender.gang.controller.term_parts import PLANNING, acting_of, planning_of, seating_of
+from extender.gang.controller.term_parts import acting_of, planning_of, seating_of
 from extender.gang.core.recovery import Recovery
 from extender.gang.core.reservations import Preemption
 from extender.gang.plan.question import Masks

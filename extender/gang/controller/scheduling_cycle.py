@@ -15,9 +15,10 @@ from msgspec.structs import replace
 
 from extender.gang.controller.pending_gangs import can_be_planned
 from extender.gang.controller.planner_thread import Overran, PlannerThread
-from extender.gang.controller.waiting import Version, Waiting
+from extender.gang.controller.term import Reading, Telling, Term
+from extender.gang.controller.waiting import Version
 from extender.gang.core.preemptions import Preemptions
-from extender.gang.core.reservations import Preemption, Reservations
+from extender.gang.core.reservations import Preemption
 from extender.gang.fairness.admission import Admission
 from extender.gang.fairness.fair_lock import FairLock
 from extender.gang.plan.candidates import Candidates
@@ -25,12 +26,7 @@ from extender.gang.plan.lists import beside_nominations
 from extender.gang.plan.question import Masks
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import gangs_of, unchanged
-from extender.gang.runtime.clocks import Clocks
-from extender.gang.runtime.cluster_source import ClusterSource
-from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.gang.tell.decisions import (
-    Decision,
-    Decisions,
     Outcome,
     SearchInput,
     Verb,
@@ -38,7 +34,6 @@ from extender.gang.tell.decisions import (
     of_refusal,
 )
 from extender.groups.composite import keys_of
-from extender.groups.resolver import Resolver
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
@@ -60,39 +55,32 @@ NEVER = (-1, -1, -1)
 class SchedulingCycle:
     """Takes a gang from a question to a plan in flight, or to a refusal. One event loop only.
 
-    ``stale()`` says why nothing can be decided now: asked before and after each search, which
-    may have waited for others.
+    Whether anything can be decided is asked before and after each search, which may have waited
+    for others.
     """
 
     def __init__(
         self,
-        reservations: Reservations,
-        source: ClusterSource,
-        resolver: Resolver,
-        evidence: NodeLists,
-        waiting: Waiting,
+        term: Term,
+        reading: Reading,
+        telling: Telling,
         planner_thread: PlannerThread,
         admission: Admission,
         preemptions: Preemptions,
-        clocks: Clocks,
-        decisions: Decisions,
-        decide: Callable[[Decision], None],
-        stale: Callable[[], str | None],
     ) -> None:
+        self._reservations = reading.reservations
+        self._readiness = reading.readiness
+        self._source = term.source
+        self._resolver = term.resolver
+        self._evidence = reading.evidence
+        self._waiting = reading.waiting
+        self._clocks = term.clocks
+        self._decisions = telling.decisions
         self.lock = FairLock(admission.order)
         self._admission = admission
-        self._reservations = reservations
-        self._source = source
-        self._resolver = resolver
-        self._evidence = evidence
-        self._waiting = waiting
-        self._planner_thread = planner_thread
+        self.planner_thread = planner_thread
         self._preemptions = preemptions
         self._preconditions = preemptions.preconditions
-        self._clocks = clocks
-        self._decisions = decisions
-        self._decide = decide
-        self._stale = stale
         self.booked: Callable[[Gang, Snapshot], Iterable[Hold]] = lambda gang, snapshot: ()
         """What booked starts of others keep of the room."""
         self.undoing: Callable[[GangKey], bool] = lambda key: False
@@ -128,7 +116,7 @@ class SchedulingCycle:
         """
         first = before is None and single is None and not ahead
         for attempt in range(COMPARISONS):
-            stale = self._stale()
+            stale = self._readiness.stale()
             if stale is not None:
                 return self._refuse(
                     Refusal(gang=key, code=Code.STALE, message=stale), NEVER, verb, 0.0
@@ -158,7 +146,7 @@ class SchedulingCycle:
             if first and await self._ahead_seated(gang, version):
                 return await self.plan(key, verb, offered, single, masks, asked=asked, ahead=True)
             first = False
-            why = self._stale() or await self._outdated(draft, gang, snapshot)
+            why = self._readiness.stale() or await self._outdated(draft, gang, snapshot)
             if before is not None and before.over:
                 why = "its plan ended while another one was searched for"
                 return self._refuse(
@@ -189,7 +177,10 @@ class SchedulingCycle:
         began, found = self._clocks.monotonic(), False
         turn = self._admission.turn_of(gang)
         for key in self._waiting.ahead(turn, version, MOST_AHEAD, AHEAD_SECONDS):
-            if self._clocks.monotonic() - began >= AHEAD_SECONDS or self._stale() is not None:
+            if (
+                self._clocks.monotonic() - began >= AHEAD_SECONDS
+                or self._readiness.stale() is not None
+            ):
                 break
             other = self._admission.ours(self._resolver.resolve(key, self._preconditions.shown()))
             if self._reservations.get(key) is None and can_be_planned(other):
@@ -329,12 +320,14 @@ class SchedulingCycle:
         """
         snapshot = self._admission.counted_on(gang, snapshot)
         holds = (*self._reservations.holds(), *self.booked(gang, snapshot))
-        self._decisions.searched(SearchInput(gang.key, snapshot, holds, masks, dict(offered or {})))
+        self._decisions.decisions.searched(
+            SearchInput(gang.key, snapshot, holds, masks, dict(offered or {}))
+        )
         began = self._clocks.monotonic()
         try:
             await self._take_in(snapshot)
             began = self._clocks.monotonic()
-            return await self._planner_thread.plan(gang, snapshot, holds, masks, offered)
+            return await self.planner_thread.plan(gang, snapshot, holds, masks, offered)
         except Overran:
             return self._admission.overran(gang, self._clocks.monotonic() - began)
         except Exception:
@@ -345,7 +338,7 @@ class SchedulingCycle:
 
     async def _take_in(self, snapshot: Snapshot) -> None:
         """Show the planner the cluster: no gang is charged for what others have made of it."""
-        self._admission.took_in(await self._planner_thread.take_in(snapshot))
+        self._admission.took_in(await self.planner_thread.take_in(snapshot))
 
     async def supposing(
         self, gang: Gang, snapshot: Snapshot, holds: tuple[Hold, ...]
@@ -359,7 +352,7 @@ class SchedulingCycle:
             began = self._clocks.monotonic()
             masks = self._struck(gang, snapshot, {})
             try:
-                return await self._planner_thread.plan(gang, snapshot, holds, masks, None)
+                return await self.planner_thread.plan(gang, snapshot, holds, masks, None)
             finally:
                 self._admission.searched(gang, self._clocks.monotonic() - began)
 
@@ -373,7 +366,7 @@ class SchedulingCycle:
             taken = {*plan.takes_over, gang.key}
             holds = [hold for hold in self._reservations.holds() if hold.gang not in taken]
             try:
-                why = await self._planner_thread.check(present, draft.seats, going, newest, holds)
+                why = await self.planner_thread.check(present, draft.seats, going, newest, holds)
             except Overran:
                 why = "it could not be compared with the newest state"
             if why:
@@ -426,7 +419,7 @@ class SchedulingCycle:
         decision = of_plan(plan, time=self._clocks.wall(), verb=verb, seconds=seconds)
         if replaces:
             decision = replace(decision, explanation=(replaces, *decision.explanation))
-        self._decide(decision)
+        self._decisions.decide(decision)
         self._preemptions.begin(draft)
         return draft
 
@@ -440,5 +433,7 @@ class SchedulingCycle:
     ) -> Refusal:
         turn = None if gang is None else self._admission.turn_of(gang)
         self._waiting.refuse(refusal, version, seconds, self._clocks.wall(), turn)
-        self._decide(of_refusal(refusal, time=self._clocks.wall(), verb=verb, seconds=seconds))
+        self._decisions.decide(
+            of_refusal(refusal, time=self._clocks.wall(), verb=verb, seconds=seconds)
+        )
         return refusal

@@ -16,7 +16,7 @@ from extender.gang.bind_barrier.partial import PartlyBound
 from extender.gang.booking.bookings import Bookings
 from extender.gang.controller.answering import Answering
 from extender.gang.controller.planner_thread import PlannerThread
-from extender.gang.controller.planning_rounds import PlanningRounds
+from extender.gang.controller.planning_rounds import PLANNING, PlanningRounds
 from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.scheduling_cycle import SchedulingCycle
 from extender.gang.controller.term import Reading, Telling, Term
@@ -29,10 +29,7 @@ from extender.gang.fairness.eviction_history import EvictionHistory
 from extender.gang.fairness.suspensions import Suspensions
 from extender.gang.plan.fair_turns import Turn
 from extender.gang.plan.planner import Planner
-from extender.gang.tell.decisions import Outcome, Verb
-
-PLANNING = "planning"
-"""The planning loop's name among the heartbeats."""
+from extender.gang.tell.decisions import Verb
 
 
 @dataclass(frozen=True)
@@ -96,36 +93,18 @@ def planning_of(term: Term, reading: Reading, telling: Telling, acting: Acting) 
         term.clocks,
         term.heartbeats,
     )
-    turns = _turns(term, reading, telling, acting, thread)
+    turns = SchedulingCycle(term, reading, telling, thread, acting.admission, acting.preemptions)
     bookings = _bookings(term, reading, telling, acting, turns)
     turns.booked = bookings.holds_against
     answering = Answering(
-        reading.readiness,
-        reading.reservations,
-        reading.waiting,
+        reading,
+        telling.decisions,
         acting.admission,
         turns,
-        reading.source,
-        reading.present_gang,
-        telling.decisions.note,
         VerbPatience(telling.background, term.clocks, term.settings.plan.seconds),
     )
     rounds = PlanningRounds(
-        reading.pending_gangs,
-        reading.readiness,
-        term.leadership,
-        reading.reservations,
-        reading.source,
-        reading.gangs,
-        reading.waiting,
-        acting.admission,
-        turns,
-        thread,
-        answering,
-        bookings,
-        telling.apart,
-        term.clocks,
-        partial(term.heartbeats.beat, PLANNING),
+        term, reading, telling.apart, acting.admission, turns, answering, bookings
     )
     return Planning(thread, turns, bookings, answering, rounds)
 
@@ -133,31 +112,8 @@ def planning_of(term: Term, reading: Reading, telling: Telling, acting: Acting) 
 def seating_of(term: Term, reading: Reading, telling: Telling, preemptions: Preemptions) -> Seating:
     """Return what looks after seats from when they are open."""
     refused_seats = RefusedSeats(preemptions, term.clocks, reading.evidence, telling.notices.calls)
-    partly_bound = PartlyBound(
-        roll_back=term.settings.seats.rollback == "delete",
-        evictor=term.evictor,
-        notices=telling.notices,
-        leadership=term.leadership,
-        clocks=term.clocks,
-        background=telling.background,
-        gang_of=reading.present_gang,
-        decide=telling.decisions.decide,
-        give_up=lambda preemption, why: preemptions.end(
-            preemption, Outcome.GAVE_UP, why, penal=True
-        ),
-        # With the barrier it is known who is bound: we do it.
-        **({} if term.settings.bind.enabled else {"on_the_way": reading.offers.unsettled}),
-    )
-    bindings = Bindings(
-        term.settings.bind,
-        preemptions,
-        term.binder,
-        term.leadership,
-        term.clocks,
-        telling.background,
-        partly_bound,
-        refused_seats,
-    )
+    partly_bound = PartlyBound(term, reading, telling, preemptions)
+    bindings = Bindings(term, telling.background, preemptions, partly_bound, refused_seats)
     return Seating(refused_seats, partly_bound, bindings)
 
 
@@ -200,26 +156,6 @@ def _eviction_history(
     preemptions.units.taken, preemptions.units.sent = history.taken, history.sent
     preemptions.preconditions.spared = history.spared
     return history
-
-
-def _turns(
-    term: Term, reading: Reading, telling: Telling, acting: Acting, thread: PlannerThread
-) -> SchedulingCycle:
-    """Return the way from a question to a plan that holds, one gang after the other."""
-    return SchedulingCycle(
-        reading.reservations,
-        reading.source,
-        term.resolver,
-        reading.evidence,
-        reading.waiting,
-        thread,
-        acting.admission,
-        acting.preemptions,
-        term.clocks,
-        telling.decisions.decisions,
-        telling.decisions.decide,
-        reading.readiness.stale,
-    )
 
 
 def _bookings(

@@ -16,13 +16,14 @@ from msgspec.structs import replace
 
 from extender.gang.controller.nominations import Nominations
 from extender.gang.controller.record_writer import RecordWriter
+from extender.gang.core.last_check import KeptGangs
 from extender.gang.core.late_members import late_if_touched, whole_units, with_late_members
 from extender.gang.core.preemptions import Preemptions
 from extender.gang.core.record import Record
 from extender.gang.core.record_check import doubt, priority_of, without_strangers
 from extender.gang.core.recorded_victims import RecordedVictims
 from extender.gang.core.reservations import Preemption
-from extender.gang.plan.validity import Resolves, present, whole_again
+from extender.gang.plan.validity import present, whole_again
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.tell.decisions import Decision, Outcome, Verb, of_plan
@@ -42,7 +43,7 @@ class Recovery:
         preemptions: Preemptions,
         keeper: RecordWriter,
         source: ClusterSource,
-        gangs: Resolves,
+        gangs: KeptGangs,
         clocks: Clocks,
         decide: Callable[[Decision], None],
         nominations: Nominations,
