@@ -26,7 +26,7 @@ import platform
 import socket
 import statistics
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from multiprocessing.connection import Connection
 from time import perf_counter
 from typing import Any
@@ -79,7 +79,11 @@ class NoDebug:
         """Return nothing."""
         return []
 
-    reservations = evictions = binds = gangs = decisions
+    reservations = evictions = binds = decisions
+
+    def gangs(self) -> Iterable[object]:
+        """Return nothing."""
+        return []
 
     def limits(self) -> dict[str, object]:
         """Return nothing."""
