@@ -68,13 +68,14 @@ class _EnforcingView:
             ),
             units=tuple(
                 UnitSeen(
-                    name=unit.name,
-                    preemptor=str(unit.preemptor),
-                    plan=unit.plan_id,
-                    left=len(unit.victims),
-                    error=unit.error,
+                    name=group.name,
+                    preemptor=str(claim.preemptor),
+                    plan=claim.plan_id,
+                    left=len(group.there(claim)),
+                    error=group.error,
                 )
-                for unit in coordinator.preemptions.evictions.unfinished()
+                for group in coordinator.preemptions.evictions.unfinished()
+                for claim in group.claims.values()
             ),
             decisions=tuple(coordinator.decisions),
             days=tuple(self._days.until(wall)),

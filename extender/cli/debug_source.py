@@ -65,16 +65,17 @@ class DebugView:
         """Return the units that are being evicted, with what is left of each and why."""
         return [
             {
-                "unit": unit.name,
-                "preemptor": str(unit.preemptor),
-                "plan": unit.plan_id,
-                "priority": unit.priority,
-                "touched": unit.touched,
-                "planIsOver": unit.released,
-                "left": {uid: unit.fates[uid].value for uid in unit.victims},
-                "error": unit.error,
+                "unit": group.name,
+                "preemptor": str(claim.preemptor),
+                "plan": claim.plan_id,
+                "priority": claim.priority,
+                "touched": group.touched,
+                "planIsOver": claim.released,
+                "left": {each.victim.uid: each.phase.value for each in group.there(claim)},
+                "error": group.error,
             }
-            for unit in self._coordinator.preemptions.evictions.unfinished()
+            for group in self._coordinator.preemptions.evictions.unfinished()
+            for claim in group.claims.values()
         ]
 
     def binds(self) -> Sequence[object]:

@@ -10,7 +10,7 @@ import random
 
 from msgspec.structs import replace
 
-from extender.gang.core.unit import EvictionUnit, Fate, Fates
+from extender.gang.core.victim_group import Claim, Sent
 from extender.gang.fairness.eviction_history import EvictionHistory
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
@@ -108,22 +108,18 @@ class Thrash:
         assert len(plan.victims) == len(self._nodes), "whole or not at all"
         self.evictions.append((self.now, plan.priority))
         victims = {victim.uid: victim for victim in plan.victims}
-        unit = EvictionUnit(
+        claim = Claim(
             plan_id=f"plan-{len(self.evictions)}",
             preemptor=plan.gang,
             priority=plan.priority,
-            name=plan.victims[0].unit,
-            whole=True,
-            size=len(victims),
-            beside=frozenset(),
-            victims=victims,
-            fates=Fates(dict.fromkeys(victims, Fate.ACCEPTED)),
-            budgeted=frozenset(),
             message="",
+            uids=frozenset(victims),
         )
+        name = plan.victims[0].unit
         self.before.taken(self._pods[uid] for uid in victims)
         for uid, victim in victims.items():
-            self.before.sent(unit, victim)
+            sent = Sent(claim, name, whole=True, victim=victim, ours=True, claims=(claim,))
+            self.before.sent(sent)
             self.before.observe(self._pods.pop(uid), None)
         self._arrives(VICTIM, "low", 0)
 

@@ -31,8 +31,6 @@ class Api:
         self.answers = list(answers)
         self.pod = pod
         self.sent: list[tuple[Any, ...]] = []
-        self.versions: list[str | None] = []
-        """The resourceVersions that DELETEs were for."""
         self.patched: list[dict[str, Any]] = []
         self.reads = 0
         self.unpatched: BaseException | None = None
@@ -47,11 +45,8 @@ class Api:
         self.sent.append(("evict", f"{namespace}/{name}", uid, grace, dry_run))
         self._answer()
 
-    async def delete(
-        self, path: str, *, uid: str, version: str | None, grace: int, dry_run: bool
-    ) -> Any:
+    async def delete(self, path: str, *, uid: str, grace: int, dry_run: bool) -> Any:
         self.sent.append(("delete", path, uid, grace, dry_run))
-        self.versions.append(version)
         self._answer()
 
     async def patch(self, path: str, body: dict[str, Any], kind: str) -> Any:
@@ -101,7 +96,6 @@ class Bed:
         budgeted: bool = False,
         mark: str = "",
         allowed: Any = lambda: True,
-        untouched: bool = False,
     ) -> Removal | None:
         return await self.evictor.remove(
             VICTIM,
@@ -109,5 +103,4 @@ class Bed:
             mark=mark,
             allowed=allowed,
             asking=lambda: self.asked.append("now"),
-            untouched=lambda: untouched,
         )

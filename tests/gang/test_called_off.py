@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.controller.evictor import Removal
-from extender.gang.core.unit import Fate
+from extender.gang.core.victim_group import Phase
 from extender.model.plan import Victim
 from extender.model.settings import EvictionSettings
 from extender.sandbox.faults import Fault
@@ -28,7 +28,7 @@ async def held_at_the_gate(rig: Rig) -> Fault:
     gate._per_second, gate._tokens = 1e-6, 0.0
     let_go(marks)
     await rig.until(
-        lambda: [*units()[0].fates.values()] == [Fate.ASKED] * 2 and gate.waiting()["act"] >= 2,
+        lambda: units()[0].phases.get(Phase.ASKED) == 2 and gate.waiting()["act"] >= 2,
         "both evictions wait for a place",
     )
     return sent
@@ -39,7 +39,7 @@ async def let_through(rig: Rig) -> None:
     rig.own.gate._admit()
     units = rig.coordinator.preemptions.evictions.unfinished
     await rig.until(
-        lambda: all(Fate.ASKED not in unit.fates.values() for unit in units()), "nobody waits"
+        lambda: not any(unit.phases.get(Phase.ASKED) for unit in units()), "nobody waits"
     )
 
 
@@ -72,7 +72,7 @@ async def test_a_request_whose_connection_took_until_the_lease_was_lost_is_not_s
     go_on.set()
     units = rig.coordinator.preemptions.evictions.unfinished
     await rig.until(
-        lambda: all(Fate.ASKED not in unit.fates.values() for unit in units()), "nobody waits"
+        lambda: not any(unit.phases.get(Phase.ASKED) for unit in units()), "nobody waits"
     )
     assert sent.hits == 0
     assert {*LOW, *HIGH} == await rig.names()

@@ -9,11 +9,11 @@ from functools import partial
 from msgspec.structs import replace
 
 from extender.gang.core.reservations import Reservations
-from extender.gang.core.unit import Fate
+from extender.gang.core.victim_group import Answer, Claimed
 from extender.model.objects import GangKey
 from extender.verbs.preempt import Waits
 from tests.gang.rig import Rig
-from tests.gang.test_many_units import seated, unit
+from tests.gang.test_many_units import Machine, claimed, seated
 
 
 def seconds_of(question: Callable[[], object]) -> float:
@@ -31,7 +31,7 @@ def test_a_question_does_not_look_through_all_victims_of_all_plans() -> None:
     took = {}
     for count in (10, 10_000):
         reservations, (preemption, _) = Reservations(), seated(1)
-        named = unit("big", count).victims.values()
+        named = claimed("big", count).victims
         preemption.victims = {each.uid: replace(each, unit="big") for each in named}
         reservations.open_preemption(preemption, [])
         assert reservations.takes_unit("big")
@@ -47,37 +47,17 @@ def test_a_question_does_not_look_through_all_victims_of_all_plans() -> None:
     assert took[10_000] < 20 * took[10]
 
 
-def test_nor_through_all_victims_of_a_unit_that_goes() -> None:
-    """Whether a unit that terminates still owes somebody took 1 ms with ten thousand pods."""
+def test_nor_through_all_victims_of_a_group_that_goes() -> None:
+    """Whether a group that terminates still owes a pod took 1 ms with ten thousand pods."""
     took = {}
     for count in (10, 10_000):
-        going = unit("big", count, touched=True)
-        assert going.owes(0.0)
-        for uid in going.victims:
-            going.fates[uid] = Fate.ACCEPTED
-        assert not going.owes(0.0)
-        took[count] = seconds_of(partial(going.owes, 0.0))
+        machine = Machine()
+        machine.feed(claimed("big", count)._replace(begun=True))
+        assert machine.tables.owes("big")
+        machine.answer_all(Answer.ACCEPTED)
+        assert not machine.tables.owes("big")
+        took[count] = seconds_of(partial(machine.tables.owes, "big"))
     assert took[10_000] < 20 * took[10]
-
-
-def test_a_unit_owes_who_must_go_and_is_not_asked_for_or_may_be_refused_in_vain() -> None:
-    half = unit("a", 2)
-    assert not half.owes(0.0)
-    half.must_go.add("a-0")
-    assert half.owes(0.0)
-    half.fates["a-0"] = Fate.REFUSED
-    assert not half.owes(0.0)
-    half.doubtful_until = 60.0
-    assert half.owes(59.0)
-    assert not half.owes(60.0)
-    half.fates["a-1"] = Fate.ASKED
-    assert half.owes(60.0)
-    del half.fates["a-1"]
-    assert not half.owes(60.0)
-    half.fates.pop("a-0")
-    assert not half.owes(0.0)
-    assert not half.fates.those(Fate.REFUSED)
-    assert half.fates == {}
 
 
 def test_a_unit_is_taken_as_long_as_one_of_the_plans_that_take_it_is_in_preemption() -> None:
@@ -86,7 +66,7 @@ def test_a_unit_is_taken_as_long_as_one_of_the_plans_that_take_it_is_in_preempti
     for name in ("one", "other"):
         preemption, _ = seated(1)
         preemption.plan = replace(preemption.plan, gang=GangKey("pod-group", "ns", name))
-        preemption.victims = {"v": replace(unit("v", 1).victims["v-0"], uid="v", unit="shared")}
+        preemption.victims = {"v": replace(claimed("v", 1).victims[0], uid="v", unit="shared")}
         reservations.open_preemption(preemption, [])
         preemptions.append(preemption)
     reservations.close(preemptions[0].key)
@@ -102,15 +82,15 @@ async def test_nor_through_all_whose_eviction_is_accepted(rig: Rig) -> None:
     await rig.gang("high", 2, "high")
     await rig.until(lambda: rig.cache.pod_named("default", "b") is not None)
     await rig.stop_rounds()
-    evictions, context = rig.coordinator.preemptions.evictions, rig.verbs.context
-    evictions._dispatch.add = lambda unit: None  # type: ignore[method-assign]
-    plan = seated(1)[0].plan
+    executor, context = rig.coordinator.preemptions.executor, rig.verbs.context
     one, waits = rig.cached("b"), rig.cached("high-0")
     took = {}
     for count in (10, 10_000):
-        for victim in unit(f"u{count}", count).victims.values():
+        made = claimed(f"u{count}", count, str(count))
+        for victim in made.victims:
             alone = replace(victim, node=one.node, unit="")
-            evictions.begin(plan, str(count), [alone], frozenset(), "", sent=[victim.uid])
+            sent = frozenset({victim.uid})
+            executor.feed(Claimed(replace(made.claim, uids=sent), (alone,), sent=sent))
         assert context.waiting_gang(waits) is not None
         took[count] = seconds_of(partial(context.waiting_gang, waits))
         took[count] += seconds_of(partial(rig.verbs._preempt._sorted, waits, {}, Waits()))

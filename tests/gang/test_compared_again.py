@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.core.unit import EvictionUnit
+from extender.gang.core.victim_group import VictimGroup
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.plan import Refusal
@@ -201,5 +201,5 @@ async def test_no_plan_is_changed_on_a_cache_that_went_stale_in_the_queue(rig: R
     assert searches == [True]
 
 
-def fates_of(unit: EvictionUnit) -> set[str]:
-    return {fate.value for fate in unit.fates.values()}
+def fates_of(unit: VictimGroup) -> set[str]:
+    return {each.phase.value for each in unit.victims.values()}

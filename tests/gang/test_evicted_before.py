@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.core.unit import EvictionUnit, Fate, Fates
+from extender.gang.core.victim_group import Claim, Sent
 from extender.gang.fairness.eviction_history import MOST_OF_NAMESPACE, EvictionHistory
 from extender.gang.plan.assemble import dump, restore
 from extender.gang.plan.evicted_before import undisturbed
@@ -39,31 +39,36 @@ class Ledger:
             settings, None, Clocks(wall=lambda: self.now), resolver.unit_key
         )
 
-    def unit(
+    def sent(
         self, *pods: Pod, priority: int = 100, by: str = "other", unit: str = ""
-    ) -> EvictionUnit:
-        """What a new plan evicts together."""
+    ) -> list[Sent]:
+        """What the API server accepts for a new plan."""
         self.plans += 1
-        return EvictionUnit(
+        claim = Claim(
             plan_id=f"plan-{self.plans}",
             preemptor=gang_key("high", by),
             priority=priority,
-            name=unit or pods[0].uid,
-            whole=bool(unit),
-            size=len(pods),
-            beside=frozenset(),
-            victims={p.uid: Victim(p.uid, p.namespace, p.name, p.node, p.priority) for p in pods},
-            fates=Fates({p.uid: Fate.ACCEPTED for p in pods}),
-            budgeted=frozenset(),
             message="",
+            uids=frozenset(each.uid for each in pods),
         )
+        return [
+            Sent(
+                claim,
+                name=unit or pods[0].uid,
+                whole=bool(unit),
+                victim=Victim(each.uid, each.namespace, each.name, each.node, each.priority),
+                ours=True,
+                claims=(claim,),
+            )
+            for each in pods
+        ]
 
     def evicts(self, *pods: Pod, priority: int = 100, by: str = "other", unit: str = "") -> None:
         """One plan evicts these pods, and they are gone."""
         self.before.taken(pods)
-        made = self.unit(*pods, priority=priority, by=by, unit=unit)
-        for each in pods:
-            self.before.sent(made, made.victims[each.uid])
+        sent = self.sent(*pods, priority=priority, by=by, unit=unit)
+        for each, told in zip(pods, sent, strict=True):
+            self.before.sent(told)
             self.before.observe(each, None)
 
     def runs(self, each: Pod) -> Pod:
@@ -136,11 +141,11 @@ def test_it_may_run_again_before_the_answer_to_its_eviction(slow: int) -> None:
     ledger = Ledger()
     ledger.before.taken(GANG)
     running = again(GANG, 1)
-    unit = ledger.unit(*GANG, unit=UNIT)
-    for old, new in zip(GANG, running, strict=True):
+    sent = ledger.sent(*GANG, unit=UNIT)
+    for old, new, told_of in zip(GANG, running, sent, strict=True):
         ledger.before.observe(old, None)
         ledger.runs(new)
-        ledger.before.sent(unit, unit.victims[old.uid])
+        ledger.before.sent(told_of)
         ledger.now += slow
     assert ledger.names == {"low-0-1", "low-1-1"}
     [told] = ledger.before.describe()
@@ -151,8 +156,7 @@ def test_who_is_still_to_be_evicted_does_not_run_again() -> None:
     ledger = Ledger()
     young = [replace(each, created=NOW) for each in GANG]
     ledger.before.taken(young)
-    unit = ledger.unit(*young, unit=UNIT)
-    ledger.before.sent(unit, unit.victims[young[0].uid])
+    ledger.before.sent(ledger.sent(*young, unit=UNIT)[0])
     ledger.before.observe(young[1], replace(young[1], labels={"a": "b"}))
     assert ledger.before.spared() == {}
 

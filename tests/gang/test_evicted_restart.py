@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.core.unit import EvictionUnit, Fates
+from extender.gang.core.victim_group import Claim, Sent
 from extender.gang.fairness.evicted_store import KEY, NAME
 from extender.kube.api_errors import NotFound
 from extender.model.fairness import FairnessSettings, ProtectionSettings
@@ -112,24 +112,12 @@ async def test_a_single_pod_does_not_evict_who_is_spared_either() -> None:
         await rig.pod("other", cls="high", on="n1", cpu="4")
         await rig.until_names("bare", "other")
         key = GangKey("pod-group", "default", "high")
-        unit = EvictionUnit(
-            plan_id="p",
-            preemptor=key,
-            priority=100,
-            name="x",
-            whole=False,
-            size=1,
-            beside=frozenset(),
-            victims={},
-            fates=Fates({}),
-            budgeted=frozenset(),
-            message="",
-        )
+        claim = Claim(plan_id="p", preemptor=key, priority=100, message="", uids=frozenset())
         bare = rig.cached("bare")
         rig.coordinator.eviction_history.taken([bare])
-        rig.coordinator.eviction_history.sent(
-            unit, Victim(bare.uid, "default", "bare", "n0", bare.priority)
-        )
+        victim = Victim(bare.uid, "default", "bare", "n0", bare.priority)
+        sent = Sent(claim, "x", whole=False, victim=victim, ours=True, claims=(claim,))
+        rig.coordinator.eviction_history.sent(sent)
         await rig.remove("bare")
         await rig.until_names("other")
         await rig.pod("bare", cls="low", on="n0", cpu="4")

@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from extender.gang.core import evictions
-from extender.gang.core.unit import EvictionUnit, Fate
+from extender.gang.core import victim_group
+from extender.gang.core.victim_group import Phase, VictimGroup
 from extender.kube.api_errors import NotFound
 from extender.sandbox.faults import Fault
 from tests.gang.rig import Rig, full_cluster
@@ -15,7 +15,7 @@ from tests.gang.rig import Rig, full_cluster
 REAL_DELETE = r"(?!.*dryRun)"
 
 
-async def lose_an_answer(rig: Rig) -> EvictionUnit:
+async def lose_an_answer(rig: Rig) -> VictimGroup:
     """low-0 is deleted and the answer lost; low-1 cannot be; nobody has seen low-0 go yet."""
     await full_cluster(rig)
     lost = rig.server.faults.plan(
@@ -28,7 +28,7 @@ async def lose_an_answer(rig: Rig) -> EvictionUnit:
     ours = rig.coordinator.preemptions.evictions
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(
-        lambda: any(Fate.ACCEPTED in unit.fates.values() for unit in ours.unfinished()),
+        lambda: any(unit.phases.get(Phase.ACCEPTED) for unit in ours.unfinished()),
         "low-0 is known to go",
     )
     assert lost.hits == 1
@@ -83,7 +83,7 @@ async def test_a_unit_in_doubt_is_let_go_of_when_nothing_arrives_after_a_restart
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await _killed_in_doubt(rig)
-    monkeypatch.setattr(evictions, "WATCH_SECONDS", 0.5)
+    monkeypatch.setattr(victim_group, "WATCH_SECONDS", 0.5)
     await rig.start()
     await rig.until(
         lambda: not rig.coordinator.preemptions.evictions.unfinished(), "it is let go of"

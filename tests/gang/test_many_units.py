@@ -10,15 +10,30 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.controller import nominations
-from extender.gang.controller.dispatch import Dispatch
+from extender.gang.controller import executor, nominations
+from extender.gang.controller.executor import Executor
 from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.records import Records
-from extender.gang.core import flight_units
-from extender.gang.core.evictions import Evictions
 from extender.gang.core.record import Record
+from extender.gang.core.refusals import Refusals
 from extender.gang.core.reservations import Preemption, Reservations
-from extender.gang.core.unit import EvictionUnit, Fate, Fates
+from extender.gang.core.victim_group import (
+    Answer,
+    Answered,
+    Claim,
+    Claimed,
+    Effect,
+    Event,
+    Evict,
+    Leaves,
+    Released,
+    Rested,
+    SeenGone,
+    Tables,
+    VictimGroup,
+    permits,
+    step,
+)
 from extender.gang.leader_election.leadership import Alone
 from extender.gang.runtime.background import Background, each
 from extender.gang.tell.preemption_state import PreemptionState
@@ -41,11 +56,11 @@ def test_a_plan_in_preemption_is_not_counted_through_after_each_eviction() -> No
     keeper.adopt(Record(id="1", plan=plan, made=time.time()))
     asked = []
 
-    def units(plan_id: str) -> list[EvictionUnit]:
+    def owed(plan_id: str) -> list[Victim]:
         asked.append(plan_id)
         return []
 
-    keeper.settle("1", units)
+    keeper.settle("1", owed)
     assert asked == []
 
 
@@ -73,8 +88,8 @@ class Turns:
 
 async def test_units_are_begun_so_many_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten thousand once took 0.7 s, in which no verb was answered."""
-    monkeypatch.setattr(flight_units, "BEGIN_UNITS", 4)
-    begin = Evictions.begin
+    monkeypatch.setattr(executor, "AT_ONCE", 4)
+    feed = Executor.feed
     # A busy machine may stand still for longer than the second after which FAST gives up.
     patient = replace(FAST, seats=replace(FAST.seats, victim_slack_seconds=30.0))
     async with Rig(patient) as rig:
@@ -85,11 +100,12 @@ async def test_units_are_begun_so_many_a_turn(monkeypatch: pytest.MonkeyPatch) -
         await rig.gang("high", 18, "high")
         turns = Turns()
 
-        def counted(self: Evictions, *args: Any, **named: Any) -> EvictionUnit:
-            turns.note()
-            return begin(self, *args, **named)
+        def counted(self: Executor, event: Event) -> None:
+            if isinstance(event, Claimed):
+                turns.note()
+            feed(self, event)
 
-        monkeypatch.setattr(Evictions, "begin", counted)
+        monkeypatch.setattr(Executor, "feed", counted)
         await rig.preempt("high-0", n0=["low-0"])
         await rig.until(
             lambda: any(
@@ -103,132 +119,135 @@ async def test_units_are_begun_so_many_a_turn(monkeypatch: pytest.MonkeyPatch) -
     assert max(turns.done.values()) <= 4
 
 
-def unit(name: str, count: int, *, touched: bool = False) -> EvictionUnit:
-    victims = {
-        f"{name}-{i}": Victim(
-            uid=f"{name}-{i}", namespace="ns", name=f"{name}-{i}", node="n", priority=0, grace=0
+def claimed(name: str, count: int, plan_id: str = "1") -> Claimed:
+    victims = tuple(
+        Victim(
+            uid=f"{name}-{i}",
+            namespace="ns",
+            name=f"{name}-{i}",
+            node="n",
+            priority=0,
+            grace=0,
+            unit=name,
         )
         for i in range(count)
-    }
-    return EvictionUnit(
-        plan_id="1",
+    )
+    claim = Claim(
+        plan_id=plan_id,
         preemptor=GangKey("pod-group", "ns", "g"),
         priority=1,
-        name=name,
-        whole=True,
-        size=count,
-        beside=frozenset(),
-        victims=victims,
-        fates=Fates(dict.fromkeys(victims, Fate.WAITING)),
-        budgeted=frozenset(),
         message="",
-        must_go=set(victims) if touched else set(),
+        uids=frozenset(victim.uid for victim in victims),
+    )
+    return Claimed(claim, victims)
+
+
+class Willing:
+    """A view in which nothing speaks against an eviction."""
+
+    def problem(self, victim: Victim, priority: int, *, alone: bool) -> str:
+        return ""
+
+    def there(self, victim: Victim) -> bool:
+        return True
+
+    def on_its_way(self, name: str) -> bool:
+        return False
+
+    def whole_again(self, victim: Victim, known: object, size: int) -> bool:
+        return False
+
+    def completing(self, name: str) -> bool:
+        return False
+
+    def doubt(self, group: VictimGroup, claim: Claim) -> str | None:
+        return None
+
+
+class Machine:
+    """Tables, and what was asked for so far."""
+
+    def __init__(self, limit: int = 8) -> None:
+        self.tables = Tables(limit, 5, 1.0, Refusals(lambda: 0.0))
+        self.asked: list[str] = []
+
+    def feed(self, event: Event) -> list[Effect]:
+        effects = step(self.tables, event, 0.0, Willing())
+        self.asked += [each.victim.uid for each in effects if isinstance(each, Evict)]
+        return effects
+
+    def answer_all(self, answer: Answer) -> None:
+        """Answer what was asked for, and what is asked for then."""
+        answered = 0
+        while answered < len(self.asked):
+            uid = self.asked[answered]
+            answered += 1
+            self.feed(Leaves(uid))
+            self.feed(Answered(uid, answer))
+
+
+def test_only_so_many_evictions_are_under_way_at_a_time() -> None:
+    machine = Machine()
+    machine.feed(claimed("a", MANY))
+    assert len(machine.asked) == 8
+    machine.feed(Leaves("a-0"))
+    machine.feed(Answered("a-0", Answer.ACCEPTED))
+    assert len(machine.asked) == 9
+    del machine.asked[0]
+    machine.answer_all(Answer.ACCEPTED)
+    assert sorted({"a-0", *machine.asked}) == sorted(
+        each.uid for each in claimed("a", MANY).victims
     )
 
 
-class Work:
-    """Evictions that go on until they are let go."""
-
-    def __init__(self) -> None:
-        self.begun: list[str] = []
-        self.done: set[str] = set()
-        self.wanted = True
-        self.fails = False
-        self.go = asyncio.Event()
-        self.background = Background()
-        self.dispatch = Dispatch(8, self.background.spawn, self._wanted, self._work)
-
-    def _wanted(self, unit: EvictionUnit, victim: Victim) -> bool:
-        return self.wanted and victim.uid not in self.done
-
-    async def _work(self, unit: EvictionUnit, victim: Victim) -> None:
-        self.begun.append(victim.uid)
-        if self.fails:
-            raise RuntimeError
-        await self.go.wait()
-        self.done.add(victim.uid)
-
-    async def settle(self) -> None:
-        for _ in range(5):
-            await asyncio.sleep(0)
+def test_what_is_left_of_a_group_gone_in_part_comes_first() -> None:
+    machine = Machine()
+    machine.feed(claimed("a", MANY))
+    machine.feed(claimed("late", 3)._replace(begun=True))
+    for uid in machine.asked[:3]:
+        machine.feed(Answered(uid, Answer.NOT_SENT))
+    assert machine.asked[8:] == ["late-0", "late-1", "late-2"]
 
 
-async def test_only_so_many_evictions_are_worked_on_at_a_time() -> None:
-    work = Work()
-    tasks = len(asyncio.all_tasks())
-    work.dispatch.add(unit("a", MANY))
-    await work.settle()
-    assert len(work.begun) == 8
-    assert len(asyncio.all_tasks()) == tasks + 8
-    work.go.set()
-    while work.dispatch.waiting:
-        await work.settle()
-        assert len(asyncio.all_tasks()) <= tasks + 8
-    await work.settle()
-    assert sorted(work.begun) == sorted(unit("a", MANY).victims)
+def test_a_pod_that_rests_takes_no_place() -> None:
+    machine = Machine()
+    machine.feed(claimed("a", 40))
+    machine.answer_all(Answer.NOT_SENT)
+    assert len(machine.asked) == 40
+    machine.feed(Rested("a-3"))
+    assert machine.asked[40:] == ["a-3"]
 
 
-async def test_what_is_left_of_a_unit_gone_in_part_comes_first() -> None:
-    work = Work()
-    late = unit("late", 3)
-    work.dispatch.add(unit("a", MANY))
-    work.dispatch.add(late)
-    await work.settle()
-    late.must_go = set(late.victims)
-    work.dispatch.hurry(late)
-    work.go.set()
-    while work.dispatch.waiting:
-        await work.settle()
-    assert work.begun[8:11] == list(late.victims)
-    assert len(work.begun) == MANY + 3  # and none of them twice
+def test_pods_that_no_plan_wants_any_more_are_let_go_of_without_a_request() -> None:
+    machine = Machine()
+    machine.feed(claimed("a", MANY))
+    machine.feed(Released("1"))
+    for uid in list(machine.asked):
+        assert permits(machine.tables, uid, Willing()) is not None
+        machine.feed(Answered(uid, Answer.NOT_SENT))
+    assert len(machine.asked) == 8
+    assert not machine.tables.victims
+    assert not machine.tables.plans
 
 
-async def test_who_waits_to_try_again_keeps_nobody_waiting() -> None:
-    work = Work()
-
-    async def refused(unit: EvictionUnit, victim: Victim) -> None:
-        work.begun.append(victim.uid)
-        await work.dispatch.rest(_forever(work.go))
-
-    work.dispatch._work = refused
-    work.dispatch.add(unit("a", 40))
-    await work.settle()
-    assert len(work.begun) == 40
-    work.go.set()
-    await work.settle()
-
-
-async def _forever(go: asyncio.Event) -> None:
-    await go.wait()
-
-
-async def test_an_eviction_nobody_looks_after_any_more_is_found_again() -> None:
-    work = Work()
-    work.fails = True
-    one = unit("a", 20)
-    work.dispatch.add(one)
-    await work.settle()
-    assert sorted(work.begun) == sorted(one.victims)
-    work.fails = False
-    work.dispatch.add(one)
-    await work.settle()
-    assert len(work.begun) == 28
-    work.dispatch.add(one)
-    await work.settle()
-    assert len(work.begun) == 28  # they are worked on, or queued already
-    work.go.set()
-    await work.settle()
-
-
-async def test_evictions_that_are_not_wanted_any_more_are_passed_over() -> None:
-    work = Work()
-    work.dispatch.add(unit("a", MANY))
-    await work.settle()
-    work.wanted = False
-    work.go.set()
-    await work.settle()
-    assert len(work.begun) == 8
-    assert not work.dispatch.waiting
+@pytest.mark.parametrize("names", [1, 100])
+def test_ten_thousand_victims_cost_what_ten_times_a_thousand_do(names: int) -> None:
+    """``names``: how many groups they are in."""
+    took = {}
+    for count in (1_000, 10_000):
+        tries = []
+        for _ in range(3):
+            machine, began = Machine(), time.process_time()
+            for name in range(names):
+                machine.feed(claimed(f"g{name}", count // names))
+            machine.answer_all(Answer.ACCEPTED)
+            for uid in machine.asked:
+                machine.feed(SeenGone(uid))
+            tries.append(time.process_time() - began)
+            assert len(machine.asked) == count
+            assert not machine.tables.groups
+        took[count] = min(tries)
+    assert took[10_000] < 30 * took[1_000]
 
 
 class Slow:

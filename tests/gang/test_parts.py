@@ -18,7 +18,7 @@ from extender.gang.plan.part_classes import by_part
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.suspension import looks_of
-from extender.gang.plan.validity import enough_beside, member_problem
+from extender.gang.plan.validity import member_problem
 from extender.gang.tell.decisions import Decision
 from extender.gang.tell.standing import described, standings
 from extender.groups.resolver import Resolver
@@ -331,19 +331,3 @@ def test_where_a_gang_stands_is_told_by_its_parts() -> None:
     assert standing(run) == ("incomplete", "3 of 3 members exist, 0 of 1 of part 'ps'")
     assert standing([*run, *waits])[0] == "pending"
     assert standing([*run, replace(waits[0], node="n0")])[0] == "running"
-
-
-def test_others_are_no_quorum_beside_a_unit_without_the_part_that_goes() -> None:
-    """Three workers came while a request for the leader was in doubt, and would have run on."""
-    unit = [
-        member("ps", "ps", on="n0"),
-        member("w0", "worker", on="n1"),
-        member("w1", "worker", on="n2"),
-    ]
-    late = [member(f"w{i}", "worker", on=f"n{i + 1}") for i in (2, 3, 4)]
-    names = [f"n{i}" for i in range(7)]
-    uids = {pod.uid for pod in unit}
-    state = world(names, [*unit, *late, member("ps-2", "ps", on="n6")], said(3, ps=1, worker=2))
-    assert enough_beside(gang_of(state), uids, 3)
-    state = world(names, [*unit, *late], said(3, ps=1, worker=2))
-    assert not enough_beside(gang_of(state), uids, 3)

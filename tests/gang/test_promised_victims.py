@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from extender.gang.controller.evictor import Evictor
 from extender.gang.controller.notifier import WAKE_ANNOTATION
-from extender.gang.core import driver
-from extender.gang.core.flight_units import FlightUnits
-from extender.gang.core.unit import EvictionUnit
+from extender.gang.core import victim_group
+from extender.gang.core.plan_victims import PlanVictims
 from extender.model.plan import Victim
 from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
@@ -154,22 +153,6 @@ async def test_nobody_joins_a_gang_while_it_is_not_known_by_whose_hand_one_has_g
     await rig.until_names("low-2", "high-0")
 
 
-async def test_who_comes_after_the_last_of_its_unit_has_gone_goes_too(rig: Rig) -> None:
-    """It had been offered its node when they were there, and ran on without them (seed 38483)."""
-    await full_cluster(rig)
-    await rig.nodes(1, first=2)
-    await rig.pod("low-2", cls="low", group="low", cpu="3")
-    assert (await rig.filter("low-2", "n2")).node_names == ["n2"]
-    evictions = rig.coordinator.preemptions.evictions
-    for number in range(3, 6):
-        await rig.pod(f"top-{number}", cls="high", on="n2", cpu="1")
-    await rig.preempt("high-0", n0=["low-0"], n1=["low-1"])
-    await rig.until_names("low-2", *HIGH, "top-3", "top-4", "top-5")
-    await rig.until(lambda: not evictions.unfinished(), "nothing is left of the unit")
-    await rig.bind("low-2", "n2")
-    await rig.until(lambda: rig.cache.pod_named("default", "low-2") is None, "it goes as well")
-
-
 async def test_who_comes_before_it_is_known_who_took_the_first_stays(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,17 +193,17 @@ async def test_who_cannot_be_evicted_stays_while_others_are_seated_beside_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It was counted as running, and then it could be evicted after all (seed 45057)."""
-    monkeypatch.setattr(driver, "REFUSED_PAUSE", 1.0)
-    monkeypatch.setattr(driver, "LOOK_SECONDS", 0.05)
-    stays, completing = 0, FlightUnits.completing
+    monkeypatch.setattr(victim_group, "REFUSED_PAUSE", 1.0)
+    monkeypatch.setattr(victim_group, "LOOK_SECONDS", 0.05)
+    stays, completing = 0, PlanVictims.completing
 
-    def counted(self: FlightUnits, unit: EvictionUnit) -> bool:
+    def counted(self: PlanVictims, name: str) -> bool:
         nonlocal stays
-        found = completing(self, unit)
+        found = completing(self, name)
         stays += found
         return found
 
-    monkeypatch.setattr(FlightUnits, "completing", counted)
+    monkeypatch.setattr(PlanVictims, "completing", counted)
     patient = replace(FAST, seats=SeatSettings(bind_seconds=30.0))
     async with Rig(patient) as rig:
         await rig.nodes(3)
@@ -233,7 +216,8 @@ async def test_who_cannot_be_evicted_stays_while_others_are_seated_beside_it(
         await rig.preempt("high-0", n0=["low-0"])
         evictions = rig.coordinator.preemptions.evictions
         await rig.until(lambda: bool(evictions.broken()), "the other half cannot be evicted")
-        evictions._evictor._sleep = asyncio.sleep  # it is tried again every second or two
+        # It is tried again every second or two.
+        rig.coordinator.preemptions.executor._evictor._sleep = asyncio.sleep
         for name in (*HIGH, "keep"):
             await rig.remove(name)
         await rig.until(lambda: not rig.coordinator.reservations, "the plan is over")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from extender.gang.core.refusals import REFUSAL_SECONDS, REHEARSED_SECONDS, Refusals
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.scheduler_view.node_lists import REFUSED_SECONDS, NodeLists
-from extender.kube.api_errors import Forbidden
 from tests.gang.world import pod
 
 
@@ -33,6 +32,18 @@ def test_what_is_remembered_and_forgotten_makes_another_answer_possible() -> Non
     assert not changed()
 
 
+def refused(refusals: Refusals, uid: str, *, rehearsed: bool = False) -> None:
+    refusals.note(
+        uid,
+        "no",
+        passing=False,
+        unclear=False,
+        budgeted=False,
+        readable=True,
+        rehearsed=rehearsed,
+    )
+
+
 def remembered(refusals: Refusals, now: list[float]) -> float:
     """Return for how many more seconds a pod is left alone; ``now`` goes on by as much."""
     began = now[0]
@@ -45,14 +56,17 @@ def test_a_rehearsal_that_is_refused_is_tried_again_soon_and_ever_later() -> Non
     """An API server that has just started forbids for some seconds what it allows later."""
     now = [0.0]
     refusals = Refusals(lambda: now[0])
-    forbidden = Forbidden(403, "Forbidden", "DELETE pods/a: no rights yet")
     waits = []
     for _ in range(6):
-        refusals.note("a", "no", forbidden, budgeted=False, readable=True, rehearsed=True)
+        refusals.note(
+            "a", "no", passing=False, unclear=False, budgeted=False, readable=True, rehearsed=True
+        )
         waits.append(remembered(refusals, now))
     assert waits == [REHEARSED_SECONDS, 20.0, 40.0, 80.0, REFUSAL_SECONDS, REFUSAL_SECONDS]
     refusals.forget("a")
-    refusals.note("a", "no", forbidden, budgeted=False, readable=True, rehearsed=True)
+    refusals.note(
+        "a", "no", passing=False, unclear=False, budgeted=False, readable=True, rehearsed=True
+    )
     assert remembered(refusals, now) == REHEARSED_SECONDS
-    refusals.note("b", "no", forbidden, budgeted=False, readable=True)
+    refused(refusals, "b")
     assert remembered(refusals, now) == REFUSAL_SECONDS, "a real one takes from a gang each time"

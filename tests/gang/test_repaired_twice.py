@@ -6,21 +6,11 @@ import asyncio
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from extender.gang.core.unit import Fate
-from extender.model.mode import EnforceSettings
-from extender.model.policy import NamespaceSelector
-from extender.model.settings import SeatSettings
+from extender.gang.core.victim_group import Phase
 from extender.sandbox.faults import Fault
-from tests.gang.rig import FAST, LOW, PODS, REAL_DELETE, Rig, refuse
+from tests.gang.rig import LOW, PODS, REAL_DELETE, Rig, refuse
 from tests.gang.test_single_candidates import whole_gang_on_n0
-from tests.gang.test_whose_hand import (
-    goes,
-    late_member_sits,
-    unit_of,
-    with_a_late_member,
-)
 
 NAMESPACES = "/api/v1/namespaces"
 PROTECTED = {"metadata": {"annotations": {"podgroup-extender.io/protected": "true"}}}
@@ -32,36 +22,7 @@ def hurry(rig: Rig, seconds: float) -> None:
     async def short(_: float) -> None:
         await asyncio.sleep(seconds)
 
-    rig.coordinator.preemptions.evictions._evictor._sleep = short
-
-
-async def test_a_late_member_whose_namespace_is_not_chosen_for_a_moment() -> None:
-    """It did not join its unit, since it was not to go just then, and ran on alone."""
-    enforce = EnforceSettings(namespaces=NamespaceSelector(match_labels={"team": "ml"}))
-    seats = SeatSettings(bind_seconds=300.0, victim_slack_seconds=300.0)
-    async with Rig(replace(FAST, enforce=enforce, seats=seats)) as rig:
-        await rig.nodes(2)
-        await rig.classes(low=1, high=100)
-
-        async def chosen(team: str | None) -> None:
-            change = {"metadata": {"labels": {"team": team}}}
-            await rig.client.patch(f"{NAMESPACES}/default", change)
-            labels = rig.cache.snapshot
-            await rig.until(lambda: labels().namespaces["default"].get("team") == team, "seen")
-
-        await rig.until(lambda: "default" in rig.cache.snapshot().namespaces, "it is cached")
-        await chosen("ml")
-        await with_a_late_member(rig)
-        hurry(rig, 0.2)
-        await rig.preempt("high-0", n0=["low-0"], n1=["low-1"])
-        await rig.until(lambda: goes(rig, "low-0") and unit_of(rig).touched, "one goes")
-        await chosen(None)
-        await late_member_sits(rig)
-        await rig.rounds(2)
-        await chosen("ml")
-        rig.server.faults.clear()
-        await rig.until(lambda: goes(rig, "low-1"), "the rest goes")
-        await rig.until(lambda: goes(rig, "low-late"), "and who came late")
+    rig.coordinator.preemptions.executor._evictor._sleep = short
 
 
 async def test_a_gang_that_is_whole_again_while_another_plan_wants_it(patient: Rig) -> None:
@@ -82,7 +43,9 @@ async def test_a_gang_that_is_whole_again_while_another_plan_wants_it(patient: R
     await rig.until(lambda: bool(rig.cached("low-0").deleting), "it terminates")
     (unit,) = evictions.unfinished()
     rest = [rig.cached(name).uid for name in ("low-1", "low-2")]
-    await rig.until(lambda: all(unit.fates[uid] is Fate.REFUSED for uid in rest), "refused")
+    await rig.until(
+        lambda: all(unit.victims[uid].phase is Phase.REFUSED for uid in rest), "refused"
+    )
     await rig.remove("high-0")
     await rig.until(lambda: not rig.coordinator.reservations, "its plan is over")
     await rig.pod("low-3", cls="low", group="low", cpu="1")
@@ -94,7 +57,7 @@ async def test_a_gang_that_is_whole_again_while_another_plan_wants_it(patient: R
         evictions.refusals.forget(uid)
     await rig.gang("next", 2, "high")
     await rig.preempt("next-0", n1=["low-1"], n2=["low-2"])
-    await rig.until(lambda: len(evictions.unfinished()) == 2, "a second plan has begun")
+    await rig.until(lambda: len(unit.claims) == 2, "a second plan has begun")
     await rig.remove("next-0")
     await rig.until(lambda: not rig.coordinator.reservations, "it is over too")
     await rig.remove("low-0")
@@ -147,11 +110,9 @@ async def test_a_unit_is_not_broken_any_more_once_all_of_it_is_accepted(
 
     monkeypatch.setattr(rig.own, "delete", late)
     evictions = rig.coordinator.preemptions.evictions
-    monkeypatch.setattr(evictions._driver, "_refused_seconds", 0.3)
+    monkeypatch.setattr(evictions, "refused_seconds", 0.3)
     await rig.preempt("high-0", **{f"n{i}": [f"low-{i}"] for i in range(3)})
     await rig.until(lambda: bool(evictions.broken()), "it is told")
     rig.server.faults.clear()
     await rig.until(lambda: not evictions.broken(), "it is in order")
-    assert {fate for unit in evictions.unfinished() for fate in unit.fates.values()} == {
-        Fate.ACCEPTED
-    }
+    assert all(u.phases.get(Phase.ACCEPTED) == len(u.victims) for u in evictions.unfinished())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.gang.core import evictions, preemptions
+from extender.gang.core import preemptions, victim_group
 from extender.gang.core.reservations import Preemption
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.preemption_state import PreemptionState
@@ -18,7 +18,7 @@ KEY = PODS.key
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who stays is found within a second."""
-    monkeypatch.setattr(evictions, "RETURNED_SECONDS", 0.2)
+    monkeypatch.setattr(victim_group, "RETURNED_SECONDS", 0.2)
     monkeypatch.setattr(preemptions, "LOOK_AFTER_SECONDS", 0.05)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.gang.core.unit import Fate
+from extender.gang.core.victim_group import Answer, Answered, Phase
 from extender.gang.tell.preemption_state import PreemptionState
 from tests.gang.rig import Rig, full_cluster
 
@@ -29,21 +29,21 @@ async def test_a_request_under_way_is_no_accepted_one(
     await full_cluster(rig)
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(
-        lambda: any(Fate.ASKED in unit.fates.values() for unit in evictions.unfinished()),
+        lambda: any(unit.phases.get(Phase.ASKED) for unit in evictions.unfinished()),
         "evictions are under way",
     )
     first = next(iter(rig.coordinator.reservations))
     second = preemptions.draft(first.plan)
     second.state = PreemptionState.EVICTING
-    await preemptions.units.begin(second)
-    (unit,) = evictions.of_plan(second.id)
-    assert Fate.ACCEPTED not in unit.fates.values()
+    await preemptions.executor.claim(preemptions.units.claims(second))
+    (group,) = evictions.of_plan(second.id)
+    assert not group.phases.get(Phase.ACCEPTED)
     assert not second.sent
     # What the API server has accepted for the one plan is not asked for again.
-    (asked,) = evictions.of_plan(first.id)
-    uid = next(iter(asked.fates))
-    asked.fates[uid] = Fate.ACCEPTED
+    assert evictions.of_plan(first.id) == [group], "one group, that both plans claim"
+    uid = next(iter(group.victims))
+    preemptions.executor.feed(Answered(uid, Answer.ACCEPTED))
     third = preemptions.draft(first.plan)
     third.state = PreemptionState.EVICTING
-    await preemptions.units.begin(third)
-    assert third.sent == {uid}
+    await preemptions.executor.claim(preemptions.units.claims(third))
+    assert uid in third.sent

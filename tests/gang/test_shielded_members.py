@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from extender.sandbox.faults import Fault
-from tests.gang.rig import PODS, Rig, refuse
-from tests.gang.test_joined_late import REAL_DELETE, until_no_records
+from tests.gang.rig import PODS, REAL_DELETE, Rig, refuse, until_no_records
 
 PROTECTED = {"metadata": {"annotations": {"podgroup-extender.io/protected": "true"}}}
 TOLERATION = "preemption-toleration.scheduling.x-k8s.io"

@@ -12,8 +12,8 @@ import threading
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.core import evictions
-from extender.gang.core.unit import Fate
+from extender.gang.core import victim_group
+from extender.gang.core.victim_group import Phase
 from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
 from tests.gang.rig import (
@@ -45,7 +45,7 @@ async def test_a_failed_eviction_of_a_more_urgent_plan_makes_nobody_a_victim(wid
     await rig.until(lambda: not len(rig.coordinator.reservations), "the urgent plan ends")
     units = rig.coordinator.preemptions.evictions.unfinished
     await rig.until(
-        lambda: all(Fate.ASKED not in unit.fates.values() for unit in units()),
+        lambda: not any(unit.phases.get(Phase.ASKED) for unit in units()),
         "no request of it is under way",
     )
     rig.server.faults.clear()
@@ -59,7 +59,7 @@ async def test_a_failed_eviction_of_a_more_urgent_plan_makes_nobody_a_victim(wid
 async def test_a_recorded_plan_that_does_not_fit_any_more_evicts_nobody(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evictions, "WATCH_SECONDS", 0.5)  # else a minute, as its record
+    monkeypatch.setattr(victim_group, "WATCH_SECONDS", 0.5)  # else a minute, as its record
     await full_cluster(rig)
     asked = rig.server.faults.plan(
         Fault(times=10_000, method="DELETE", path=f"low-{REAL_DELETE}", status=503)
@@ -88,7 +88,7 @@ async def test_a_record_nobody_could_read_back_comes_to_nothing(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The POST was done, the answer and every reading lost: "nothing is evicted" stays true."""
-    monkeypatch.setattr(evictions, "WATCH_SECONDS", 0.5)  # else a minute, as its record
+    monkeypatch.setattr(victim_group, "WATCH_SECONDS", 0.5)  # else a minute, as its record
     await full_cluster(rig)
     rig.server.faults.plan(Fault(times=1, method="POST", path="configmaps", drop="after"))
     lost = rig.server.faults.plan(Fault(times=10_000, path="configmaps", status=500))

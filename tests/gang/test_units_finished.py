@@ -8,6 +8,7 @@ import time
 import pytest
 from msgspec.structs import replace
 
+from extender.gang.core.victim_group import Phase
 from extender.gang.tell.decisions import Verb
 from extender.model.settings import EvictionSettings
 from extender.sandbox.faults import Fault
@@ -244,7 +245,7 @@ async def test_a_gang_whose_rest_may_not_go_is_made_whole_however_often_that_is_
     async def short(seconds: float) -> None:
         await asyncio.sleep(0.2)  # between two tries there are pauses
 
-    evictor = rig.coordinator.preemptions.evictions._evictor
+    evictor = rig.coordinator.preemptions.executor._evictor
     monkeypatch.setattr(evictor, "_sleep", short)
     await full_cluster(rig)
     refused = rig.server.faults.plan(
@@ -303,7 +304,7 @@ async def test_a_gang_that_grows_while_its_eviction_waits_its_turn_is_compared_a
         await rig.preempt("high-0", n0=["a-0"])
         await rig.until(lambda: slow.hits == 1, "the first eviction is on its way")
         units = rig.coordinator.preemptions.evictions.unfinished()
-        (other,) = [u.name[-1] for u in units if "asked" not in {f.value for f in u.fates.values()}]
+        (other,) = [u.name[-1] for u in units if not u.phases.get(Phase.ASKED)]
         await rig.pod(f"{other}-2", cls="low", group=other, cpu="1", on="n4")
         await rig.until(
             lambda: rig.cache.pod_named("default", f"{other}-2") is not None, "it has joined"

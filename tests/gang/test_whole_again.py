@@ -10,15 +10,15 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.core import driver
-from extender.gang.core.unit import beside
+from extender.gang.core import victim_group
+from extender.gang.core.victim_group import Claim, Claimed, Released
 from extender.gang.plan.validity import whole_again
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.gang import UNIT_ALL, Gang
 from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
 from tests.gang.rig import FAST, HIGH, PODS, REAL_DELETE, Rig, full_cluster
-from tests.gang.world import bare_plan, gang_key, pod
+from tests.gang.world import gang_key, pod
 
 
 async def _begun_in_part(rig: Rig, status: int) -> None:
@@ -46,15 +46,15 @@ async def test_what_is_left_of_it_stays(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     """Its rest was evicted as soon as the API server allowed it, for a plan long over."""
-    monkeypatch.setattr(driver, "WATCH_SECONDS", 0.5)
-    monkeypatch.setattr(driver, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(victim_group, "WATCH_SECONDS", 0.5)
+    monkeypatch.setattr(victim_group, "LOOK_SECONDS", 0.05)
     await full_cluster(rig)
     evictions = rig.coordinator.preemptions.evictions
     await _begun_in_part(rig, status)
     for name in HIGH:
         await rig.remove(name)
     await rig.until(lambda: not rig.coordinator.reservations, "the plan is over")
-    assert {uid for unit in evictions.unfinished() for uid in unit.must_go}
+    assert all(unit.touched for unit in evictions.unfinished())
     await rig.pod("low-2", cls="low", group="low", on="n0")
     await rig.until(lambda: not evictions.unfinished(), "the unit is let go of")
     rig.server.faults.clear()
@@ -67,8 +67,8 @@ async def test_who_evicts_it_anew_evicts_all_of_it(
 ) -> None:
     """While a lost request might still arrive its old members had to go, and its new one had not:
     a plan that changed left the new one alone (seed 101457)."""
-    monkeypatch.setattr(driver, "WATCH_SECONDS", 300.0)
-    monkeypatch.setattr(driver, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(victim_group, "WATCH_SECONDS", 300.0)
+    monkeypatch.setattr(victim_group, "LOOK_SECONDS", 0.05)
     await full_cluster(rig)
     evictions = rig.coordinator.preemptions.evictions
     await _begun_in_part(rig, 504)
@@ -77,7 +77,7 @@ async def test_who_evicts_it_anew_evicts_all_of_it(
     await rig.until(lambda: not rig.coordinator.reservations, "the plan is over")
     await rig.pod("low-2", cls="low", group="low", on="n0")
     await rig.until(
-        lambda: [unit.must_go for unit in evictions.unfinished()] == [set()],
+        lambda: [unit.touched for unit in evictions.unfinished()] == [False],
         "nobody has to go, and the request that was lost is remembered",
     )
     assert not evictions.broken()
@@ -96,21 +96,29 @@ async def test_who_evicts_it_anew_at_once_evicts_all_of_it(
     evictions = rig.coordinator.preemptions.evictions
     await _begun_in_part(rig, 403)
     await rig.until(lambda: bool(evictions.broken()), "it is refused")
-    monkeypatch.setattr(evictions._evictor, "_sleep", long)
+    monkeypatch.setattr(rig.coordinator.preemptions.executor._evictor, "_sleep", long)
     for name in HIGH:
         await rig.remove(name)
     await rig.until(lambda: not rig.coordinator.reservations, "the plan is over")
     (unit,) = evictions.unfinished()
     await rig.until(lambda: not evictions.owes("pod-group:default/low"), "it is not tried now")
-    assert unit.must_go
+    assert unit.touched
     await rig.pod("low-2", cls="low", group="low", on="n0")
     await rig.until(lambda: rig.cache.pod_named("default", "low-2") is not None, "it is whole")
-    (old,) = unit.victims.values()
-    both = [old, beside(old, rig.cached("low-2"))]
-    plan = replace(bare_plan(gang_key("other"), both), priority=100)
-    anew = evictions.begin(plan, "other", both, frozenset(), "preempted")
-    assert not anew.must_go
-    evictions.release("other")
+    old = next(iter(unit.victims.values())).victim
+    new = rig.cached("low-2")
+    both = (old, replace(old, uid=new.uid, name=new.name, node=new.node))
+    claim = Claim(
+        plan_id="other",
+        preemptor=gang_key("other"),
+        priority=100,
+        message="preempted",
+        uids=frozenset(each.uid for each in both),
+    )
+    executor = rig.coordinator.preemptions.executor
+    executor.feed(Claimed(claim, both))
+    assert not unit.touched
+    executor.feed(Released("other"))
     assert not evictions.of_plan("other")
     pause.set()
 
@@ -119,7 +127,7 @@ async def test_who_is_protected_after_an_unclear_answer_is_not_counted_as_going(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing was sent any more, nor read: it was on its way out for ever (seed 109712)."""
-    monkeypatch.setattr(driver, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(victim_group, "LOOK_SECONDS", 0.05)
     await full_cluster(rig)
     evictions = rig.coordinator.preemptions.evictions
     unreadable = Fault(times=10**6, method="GET", path=r"pods/low-1$", status=500)
@@ -198,8 +206,8 @@ async def test_who_takes_the_place_of_some_waits_until_no_request_can_arrive(
 
     async with _patient() as rig:
         evictions = rig.coordinator.preemptions.evictions
-        monkeypatch.setattr(evictions._evictor, "_sleep", short)
-        monkeypatch.setattr(evictions._driver, "_refused_seconds", 0.5)
+        monkeypatch.setattr(rig.coordinator.preemptions.executor._evictor, "_sleep", short)
+        monkeypatch.setattr(evictions, "refused_seconds", 0.5)
         await full_cluster(rig)
         await _begun_in_part(rig, 504)
         await rig.until(lambda: "broken" in rig.outcomes("high"), "it is told to stay")
@@ -213,12 +221,12 @@ async def test_who_takes_the_place_of_some_waits_until_no_request_can_arrive(
         )
         rig.server.faults.plan(refused)
         (unit,) = evictions.unfinished()
-        monkeypatch.setattr(unit, "doubtful_until", time.monotonic() + 1000)
+        unit.watched_until = time.monotonic() + 1000
         await rig.until(lambda: refused.hits > 1, "it is refused for good")
         for name in HIGH:
             await rig.remove(name)
         await _another_waits(rig)
-        monkeypatch.setattr(unit, "doubtful_until", time.monotonic())
+        unit.watched_until = time.monotonic()
         deadline = time.monotonic() + rig.patience
         while not (await rig.filter("low-2", "n2", "n3")).node_names:
             assert time.monotonic() < deadline, rig.messages("low")

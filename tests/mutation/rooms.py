@@ -112,11 +112,7 @@ ROOMS = (
     Room("leading", ("extender.verbs.leading",), ("tests/verbs/test_leading.py",)),
     Room("samples", ("extender.verbs.samples",), ("tests/verbs/test_samples.py",)),
     Room("what if", ("extender.gang.tell.what_ifs",), ("tests/grpc_api/test_planning.py",)),
-    Room(
-        "evictor",
-        ("extender.gang.controller.evictor",),
-        ("tests/gang/test_evictor.py", "tests/gang/test_evictor_hand.py"),
-    ),
+    Room("evictor", ("extender.gang.controller.evictor",), ("tests/gang/test_evictor.py",)),
     Room(
         "plan",
         (

@@ -8,7 +8,7 @@ from typing import Any
 
 from extender.gang.core.preconditions import SPARING_REPLANS
 from extender.gang.core.reservations import Preemption
-from extender.gang.core.unit import Fate
+from extender.gang.core.victim_group import IN_DOUBT
 from tests.simulation.host import Host
 from tests.simulation.replicas import Replicas
 
@@ -47,19 +47,27 @@ class PlansInPreemption:
         return {
             id(each.plan)
             for each in coordinator.reservations
-            if each.state.value == "evicting"
-            and any(
-                unit.fates.get(uid) is Fate.ASKED
-                for unit in coordinator.preemptions.evictions.of_plan(each.id)
-            )
+            if each.state.value == "evicting" and each.id == self._asked_for(uid)
         }
+
+    def _asked_for(self, uid: str) -> str:
+        """Return the plan for which a pod is asked for at this moment."""
+        coordinator = self._host().coordinator
+        assert coordinator is not None
+        state = coordinator.preemptions.evictions.victims.get(uid)
+        if state is None or state.phase not in IN_DOUBT or state.claim is None:
+            return ""
+        return state.claim.plan_id
 
     def asks_for_another(self, plan: Any, uid: str) -> bool:
         """Whether a request for another of the plan's victims is not answered yet."""
         coordinator = self._host().coordinator
-        left = {} if coordinator is None else coordinator.preemptions.evictions._driver._left
+        left = {} if coordinator is None else coordinator.preemptions.evictions.left
         ids = {each.id for each in self.preemptions() if each.plan is plan}
-        return any(other != uid and plan_id in ids for other, plan_id in left.items())
+        return any(
+            other != uid and state.claim is not None and state.claim.plan_id in ids
+            for other, state in left.items()
+        )
 
     def beside(self, plan: Any) -> list[Any]:
         """Return the other plans: seats are held until another plan takes the place of one."""
@@ -68,11 +76,16 @@ class PlansInPreemption:
     def owed(self, uid: str, priority: int, *, doubtful: bool) -> bool:
         """Whether a pod has to go since others of its unit have gone by our hand."""
         coordinator = self._host().coordinator
-        return coordinator is not None and any(
-            uid in unit.must_go
-            and unit.priority > priority
-            and (unit.doubtful_until > 0 or not doubtful)
-            for unit in coordinator.preemptions.evictions.unfinished()
+        tables = None if coordinator is None else coordinator.preemptions.evictions
+        state = None if tables is None else tables.victims.get(uid)
+        return (
+            state is not None
+            and state.must
+            and any(
+                claim.priority > priority and (group.watched_until > 0 or not doubtful)
+                for group in state.groups
+                for claim in group.claims.values()
+            )
         )
 
 

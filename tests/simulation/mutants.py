@@ -14,17 +14,17 @@ from msgspec.structs import replace
 from extender.cache import backoff
 from extender.cache.stats import WatchStats
 from extender.gang.controller.coordinator import Coordinator
+from extender.gang.controller.executor import Executor
 from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.records import Records
 from extender.gang.controller.scheduling_cycle import SchedulingCycle
-from extender.gang.core import expectations, preconditions, record, record_objects
-from extender.gang.core.driver import Driver
-from extender.gang.core.evictions import Evictions
-from extender.gang.core.flight_units import FlightUnits
+from extender.gang.core import expectations, preconditions, record, record_objects, victim_group
 from extender.gang.core.last_check import LastCheck
+from extender.gang.core.plan_victims import PlanVictims
 from extender.gang.core.preconditions import Preconditions
 from extender.gang.core.preemptions import Preemptions
 from extender.gang.core.reservations import Preemption
+from extender.gang.core.victim_group import Tables
 from extender.gang.leader_election.elector import Elector
 from extender.kube.api_errors import Conflict
 from extender.model.gang import UNIT_ALL, Gang
@@ -49,17 +49,18 @@ def _backoff_without_reset() -> list[tuple[Any, str, Any]]:
 
 def _equal_priority_victims() -> list[tuple[Any, str, Any]]:
     """Who was asked to go counts as going for a minute, is a victim, and has no priority."""
-    draft, send, expected = Preemptions.draft, Driver._send, Evictions.expected
-    begin = Evictions.begin
+    draft, evict, expected = Preemptions.draft, Executor._evict, Tables.expected
+    claims = PlanVictims.claims
 
-    def noted(self: Any, unit: Any, victim: Any) -> Any:
-        asked = self._refusals.__dict__.setdefault("_mutant_asked", {})
-        asked[victim.uid] = (victim.node, self._now() + ASKED_SECONDS)
-        return send(self, unit, victim)
+    def noted(self: Any, effect: Any) -> Any:
+        asked = self._tables.refusals.__dict__.setdefault("_mutant_asked", {})
+        until = self._clocks.monotonic() + ASKED_SECONDS
+        asked[effect.victim.uid] = (effect.victim.node, until)
+        return evict(self, effect)
 
     def asked_for(self: Any) -> dict[str, str]:
-        asked = self.refusals.__dict__.get("_mutant_asked", {})
-        return {u: node for u, (node, end) in asked.items() if self._now() < end} | expected(self)
+        asked, now = self.refusals.__dict__.get("_mutant_asked", {}), self.refusals._now()
+        return {u: node for u, (node, end) in asked.items() if now < end} | {**expected(self)}
 
     def with_waits(self: Any, *args: Any) -> Any:
         preemption = draft(self, *args)
@@ -67,12 +68,15 @@ def _equal_priority_victims() -> list[tuple[Any, str, Any]]:
         preemption.waits.clear()
         return preemption
 
+    def unsent(self: Any, preemption: Any) -> Any:
+        return (each._replace(sent=frozenset()) for each in claims(self, preemption))
+
     return [
-        (Driver, "_send", noted),
-        (Evictions, "begin", lambda self, *args, sent=(), **named: begin(self, *args, **named)),
-        (Evictions, "expected", asked_for),
+        (Executor, "_evict", noted),
+        (PlanVictims, "claims", unsent),
+        (Tables, "expected", asked_for),
         (Preemptions, "draft", with_waits),
-        (FlightUnits, "still_holds", lambda self, unit: True),
+        (PlanVictims, "doubt", lambda self, group, claim: None),
         (LastCheck, "of_victim", lambda self, victim, priority, *, alone: ""),
         (LastCheck, "of_unit", lambda self, victims, priority, shown: ""),
     ]
@@ -80,19 +84,21 @@ def _equal_priority_victims() -> list[tuple[Any, str, Any]]:
 
 def _forgets_begun_units() -> list[tuple[Any, str, Any]]:
     """A plan that ends takes its evictions with it, whoever has gone already."""
+    apply = victim_group._apply
 
-    def release(self: Any, plan_id: str) -> None:
-        for unit in self.of_plan(plan_id):
-            unit.released = True
-            unit.victims.clear()
-            self._end(unit)
+    def forgetful(tables: Any, event: Any, now: float, view: Any, out: Any) -> None:
+        apply(tables, event, now, view, out)
+        if isinstance(event, victim_group.Released):
+            for group in tables.of_plan(event.plan_id):
+                for state in list(group.victims.values()):
+                    victim_group._remove(tables, state, out)
 
-    return [(Evictions, "release", release)]
+    return [(victim_group, "_apply", forgetful)]
 
 
 def _silent_refusals() -> list[tuple[Any, str, Any]]:
     """A real eviction that is refused is tried again and told to nobody."""
-    return [(FlightUnits, "eviction_refused", lambda self, unit, victim, why: None)]
+    return [(PlanVictims, "_refused", lambda self, refused: None)]
 
 
 def _resumes_blindly() -> list[tuple[Any, str, Any]]:

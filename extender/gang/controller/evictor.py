@@ -5,12 +5,10 @@ or an admission webhook that says no stops the plan before the first pod is lost
 Mark: condition DisruptionTarget (reason PreemptionByScheduler), as kube-scheduler does, so
 that controllers and SkyPilot can tell.
 Evict: DELETE with the UID precondition and the pod's own grace period, or the Eviction API
-for pods under a PodDisruptionBudget that is respected. While nobody of its unit has gone, a pod
-that terminates already is not asked for, and a DELETE is for the pod as it was last seen (a
-precondition on its resourceVersion): whose DELETE was accepted first is not to be told afterwards.
+for pods under a PodDisruptionBudget that is respected.
 
 Which victims, in which order, and what follows from a refusal is not decided here
-(extender.gang.core.evictions).
+(extender.gang.core.victim_group).
 """
 
 from __future__ import annotations
@@ -44,9 +42,6 @@ REQUEST_SECONDS = 15.0
 REHEARSAL_SECONDS = 5.0
 LATE_SECONDS = 60.0
 """By how much clocks may differ where it is told whose DELETE a pod terminates by."""
-
-LOOKS = 3
-"""How often a pod is asked for at once that has changed since it was last seen."""
 
 Answer = TypeVar("Answer")
 Meta = Mapping[str, Any]
@@ -153,51 +148,33 @@ class Evictor:
         mark: str,
         allowed: Callable[[], bool],
         asking: Callable[[], None],
-        untouched: Callable[[], bool] = lambda: False,
     ) -> Removal | None:
         """Evict one pod, one try. Raises ApiError.
 
         ``mark`` is the message of its condition, "" when it has that already. ``allowed()`` is
         asked after every wait, right before a request leaves (the client's gate included); when
         it says no, nothing is sent and None returned. ``asking()`` is called when the eviction
-        itself is about to leave. ``untouched()``: whether the pod is to go only if it is we who
-        take it (not by the Eviction API: a conflict there would use up a budget).
+        itself is about to leave.
         """
         async with self._gate:
-            seen = await self._mark(victim, mark) if mark and allowed() else None
-            for look in range(1, LOOKS + 1):
-                version = None
-                try:
-                    if untouched() and allowed():
-                        seen = await self._read(victim) if seen is None else seen
-                        if self._leaves(seen, victim):
-                            return self._gone()
-                        version = None if budgeted else seen.get("resourceVersion")
-                    if not allowed():
-                        return None
-                    asking()
-                    with while_wanted(allowed):
-                        await self._remove(
-                            victim,
-                            budgeted=budgeted,
-                            seconds=REQUEST_SECONDS,
-                            dry_run=False,
-                            version=version,
-                        )
-                except CalledOff:
-                    return None
-                except NotFound:
+            if mark and allowed():
+                await self._condition(victim, "True", mark)
+            if not allowed():
+                return None
+            asking()
+            try:
+                with while_wanted(allowed):
+                    await self._remove(
+                        victim, budgeted=budgeted, seconds=REQUEST_SECONDS, dry_run=False
+                    )
+            except CalledOff:
+                return None
+            except NotFound:
+                return self._gone()
+            except Conflict:
+                if await self._left(victim):
                     return self._gone()
-                except Conflict:
-                    seen = await self._read_if_possible(victim)
-                    if seen is not None and self._leaves(seen, victim):
-                        return self._gone()
-                    # A webhook may answer with a conflict as well.
-                    changed = version and seen and seen.get("resourceVersion") != version
-                    if not changed or look == LOOKS:
-                        raise
-                else:
-                    break
+                raise  # a webhook may answer with a conflict as well
             self._ended(Removal.ACCEPTED)
             return Removal.ACCEPTED
 
@@ -210,16 +187,13 @@ class Evictor:
         async with self._gate:
             await self._condition(victim, "False", "its preemption was called off")
 
-    async def _mark(self, victim: Victim, message: str) -> Meta | None:
-        """Set condition DisruptionTarget right before the pod goes; return what the pod is then.
+    async def _condition(self, victim: Victim, status: str, message: str) -> None:
+        """Set condition DisruptionTarget, right before a pod goes or when it stays after all.
 
         A courtesy to controllers: half a gang gone must not wait for it. On a pod that stays
         after all, kube-controller-manager takes the condition back after two minutes
         (stalePodDisruptionTimeout in pkg/controller/disruption).
         """
-        return await self._condition(victim, "True", message)
-
-    async def _condition(self, victim: Victim, status: str, message: str) -> Meta | None:
         condition = {
             "type": "DisruptionTarget",
             "status": status,
@@ -231,7 +205,7 @@ class Evictor:
         path = f"{_pod_path(victim)}/status"
         try:
             async with asyncio.timeout(MARK_SECONDS):
-                return _meta_of(await self._client.patch(path, body, kind="strategic"))
+                await self._client.patch(path, body, kind="strategic")
         except (ApiError, TimeoutError) as error:
             log.warning(
                 "condition not written",
@@ -239,7 +213,6 @@ class Evictor:
                 pod=victim.name,
                 error=str(error) or "no answer",
             )
-            return None
 
     async def leaving(self, victim: Victim) -> bool:
         """Read back, after an unclear answer, whether the pod goes or is gone. Raises ApiError.
@@ -262,19 +235,12 @@ class Evictor:
         """Return the metadata of the pod that has the victim's name. Raises ApiError."""
         return _meta_of(await answered(self._client.get(_pod_path(victim))))
 
-    async def _read_if_possible(self, victim: Victim) -> Meta | None:
-        """Return the same; {} of a pod that is gone, None when it cannot be read."""
-        try:
-            return await self._read(victim)
-        except NotFound:
-            return {}
-        except ApiError:
-            return None
-
     async def _left(self, victim: Victim) -> bool:
         """Whether a conflict was the UID precondition's; a webhook may answer with one as well."""
-        seen = await self._read_if_possible(victim)
-        return seen is not None and self._leaves(seen, victim)
+        try:
+            return await self.leaving(victim)
+        except ApiError:
+            return False
 
     async def _readable(self, victim: Victim) -> bool:
         try:
@@ -300,7 +266,6 @@ class Evictor:
         budgeted: bool,
         seconds: float,
         dry_run: bool,
-        version: str | None = None,
     ) -> None:
         grace, uid = victim.grace, victim.uid
         if budgeted:
@@ -308,9 +273,7 @@ class Evictor:
                 victim.namespace, victim.name, uid=uid, grace=grace, dry_run=dry_run
             )
         else:
-            request = self._client.delete(
-                _pod_path(victim), uid=uid, version=version, grace=grace, dry_run=dry_run
-            )
+            request = self._client.delete(_pod_path(victim), uid=uid, grace=grace, dry_run=dry_run)
         await answered(request, seconds)
 
 

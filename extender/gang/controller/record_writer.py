@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from extender.gang.controller.records import Loaded, Records, Superseded
 from extender.gang.core.record import Others, Record
 from extender.gang.core.reservations import Preemption
-from extender.gang.core.unit import EvictionUnit
 from extender.gang.leader_election.leadership import Leadership
 from extender.gang.runtime.background import Background
 from extender.kube.api_errors import ApiError
@@ -36,8 +35,6 @@ class Kept(Struct, kw_only=True):
     """Its plan has ended."""
     owed: tuple[str, ...] = ()
     """Uids still to be evicted of units that have gone in part."""
-    joined: dict[str, Victim] = {}
-    """Those among ``owed`` that the plan does not name, as they came after it was made."""
     written: tuple[str, ...] | None = None
     """``owed`` as last written; None: the plan is written as in flight."""
     busy: bool = False
@@ -105,14 +102,14 @@ class RecordWriter:
         kept = self._kept.get(plan_id)
         return kept is not None and (not kept.over or bool(kept.owed))
 
-    def over(self, plan_id: str, units: Callable[[str], Iterable[EvictionUnit]]) -> None:
-        """The plan has ended; ``units`` returns what is begun of it and not gone."""
+    def over(self, plan_id: str, owed: Callable[[str], Iterable[Victim]]) -> None:
+        """The plan has ended; ``owed`` returns what of its victims has to be finished."""
         kept = self._kept.get(plan_id)
         if kept is not None:
             kept.over = True
-            self.settle(plan_id, units)
+            self.settle(plan_id, owed)
 
-    def settle(self, plan_id: str, units: Callable[[str], Iterable[EvictionUnit]]) -> None:
+    def settle(self, plan_id: str, owed: Callable[[str], Iterable[Victim]]) -> None:
         """Take note of what an ended plan's units still owe; drop the record when it is nothing.
 
         Asked for after each eviction: while the plan is in flight nothing is counted.
@@ -120,10 +117,7 @@ class RecordWriter:
         kept = self._kept.get(plan_id)
         if kept is None or not kept.over:
             return
-        owed = {victim.uid: victim for unit in units(plan_id) for victim in unit.owed}
-        joined = {uid for unit in units(plan_id) for uid in unit.joined}
-        kept.owed = tuple(sorted(owed))
-        kept.joined |= {uid: owed[uid] for uid in sorted(joined & owed.keys())}
+        kept.owed = tuple(sorted(victim.uid for victim in owed(plan_id)))
         self._push(kept)
 
     def _push(self, kept: Kept) -> None:
@@ -146,7 +140,7 @@ class RecordWriter:
                         return  # what was owed at first is written; the cluster shows the rest
                     else:
                         owed = kept.owed
-                        await self._records.update(_ended(kept, owed))
+                        await self._records.update(replace(kept.record, finishing=owed))
                         kept.written = owed
                 except Superseded:
                     self._kept.pop(kept.record.id, None)
@@ -171,13 +165,3 @@ class RecordWriter:
             # The lease was ours when they were read, so whatever is younger is of a term before
             # this one, as in load(): the storage was put back to before it was deleted.
             self._epoch = max(self._epoch, youngest)
-
-
-def _ended(kept: Kept, owed: tuple[str, ...]) -> Record:
-    """Return the record of a plan that is over, with all who are owed among its victims."""
-    plan = kept.record.plan
-    named = {victim.uid for victim in plan.victims}
-    joined = tuple(v for uid, v in kept.joined.items() if uid in owed and uid not in named)
-    return replace(
-        kept.record, plan=replace(plan, victims=(*plan.victims, *joined)), finishing=owed
-    )

@@ -14,7 +14,6 @@ from extender.gang.incremental.protection import Protections
 from extender.gang.plan.validity import (
     covered_by_budget,
     ending_problem,
-    enough_beside,
     present,
     unit_problem,
     victim_problem,
@@ -102,11 +101,6 @@ class LastCheck:
         """Whether the gang of a victim that is there is whole by others; see validity."""
         gang = self.gang_of(victim)
         return gang is not None and whole_again(gang, unit, size)
-
-    def enough_beside(self, victim: Victim, unit: AbstractSet[str], size: int) -> bool:
-        """Whether the gang of a pod has its quorum without those of a unit; see validity."""
-        gang = self.gang_of(victim)
-        return gang is not None and enough_beside(gang, unit, size)
 
     def gang_of(self, victim: Victim) -> Gang | None:
         """Return what a victim goes with now: the same object while that is unchanged."""

@@ -8,11 +8,10 @@ from math import inf
 
 from msgspec.structs import replace
 
-from extender.gang.core.evictions import Evictions
 from extender.gang.core.expectations import shown_in
 from extender.gang.core.last_check import KeptGangs, LastCheck
 from extender.gang.core.reservations import Preemption, Reservations
-from extender.gang.core.unit import EvictionUnit
+from extender.gang.core.victim_group import Claim, Phase, Tables, VictimGroup
 from extender.gang.plan.candidates import NOBODY
 from extender.gang.plan.net_seats import net_seats
 from extender.gang.plan.new_room import room_came
@@ -39,7 +38,7 @@ class Preconditions:
         source: ClusterSource,
         gangs: KeptGangs,
         check: LastCheck,
-        evictions: Evictions,
+        evictions: Tables,
         offers: AssumedPods,
         longest: int,
         freed_since: Callable[[float], frozenset[str]],
@@ -207,19 +206,20 @@ class Preconditions:
             preemption.pods, preemption.seats, before, now, seen, holds, waits, only, free
         )
 
-    def gone_in_part(self, preemption: Preemption, unit: EvictionUnit) -> str:
-        """Return why what is left of an untouched unit may stay, "" when nothing speaks for it.
+    def gone_in_part(self, preemption: Preemption, group: VictimGroup, claim: Claim) -> str:
+        """Return why what is left of an untouched group may stay, "" when nothing speaks for it.
 
         Where others have taken a part of it another search may find seats without the rest. A
         plan is searched for again for that a few times, as for room that has come.
         """
         if preemption.seen is None or preemption.replans >= SPARING_REPLANS:
             return ""
-        left, victims = unit.unsent, preemption.plan.victims
-        if len(left) == len(unit.victims) and len(preemption.victims) == len(victims):
+        victims = preemption.plan.victims
+        if not group.phases.get(Phase.ACCEPTED) and len(preemption.victims) == len(victims):
             return ""  # all are there
-        had = sum(victim.unit == unit.name for victim in victims)
-        return f"a part of {unit.name} has gone by itself" if len(left) < had else ""
+        had = sum(victim.unit == group.name for victim in victims)
+        left = sum(state.phase is not Phase.ACCEPTED for state in group.there(claim))
+        return f"a part of {group.name} has gone by itself" if left < had else ""
 
     def stays(self, preemption: Preemption) -> str:
         """Return who of those waited for does not go after all, "" when all do."""
@@ -236,16 +236,17 @@ class Preconditions:
             return single_gang(pods[0]) if pods else None
         return self._gangs.resolve(preemption.key, snapshot)
 
-    def grown(self, unit: EvictionUnit) -> str:
+    def grown(self, group: VictimGroup, claim: Claim) -> str:
         """Return why an untouched gang, if it has changed since it was compared last, stays."""
-        first = next(iter(unit.victims.values()), None)
-        if first is None or not first.unit:
+        first = next(iter(group.victims.values()), None)
+        if first is None or not group.whole:
             return ""
-        gang = self._check.gang_of(first)
-        if gang is unit.compared:
+        gang = self._check.gang_of(first.victim)
+        if gang is claim.compared:
             return ""
-        unit.compared = gang
-        return self._check.of_unit(unit.victims.values(), unit.priority, self.shown())
+        claim.compared = gang
+        victims = [state.victim for state in group.there(claim)]
+        return self._check.of_unit(victims, claim.priority, self.shown())
 
     def crowded(self, preemption: Preemption) -> bool:
         """Whether pods that came to a seat's node, or were offered it, may be in the way."""

@@ -5,7 +5,7 @@ Steps
 2. Rehearse: every eviction as a dry run. A no ends the plan with nobody lost.
 3. Record: written, and read back where the answer is unclear, before anybody goes.
 4. Compare with the newest state; a plan that does not hold any more is changed or dropped.
-5. Evict, unit by unit (extender.gang.core.flight_units).
+5. Claim the victim groups; their pods are evicted (extender.gang.core.victim_group).
 6. Wait until the last victim is gone.
 7. Compare again, then open the seats.
 8. End: done, or given up. Units that have gone in part are finished all the same, and the
@@ -24,20 +24,21 @@ from typing import Any, Protocol
 
 import structlog
 
-from extender.gang.controller.evictor import EvictionRefused
+from extender.gang.controller.evictor import EvictionRefused, passing, unclear
+from extender.gang.controller.executor import Executor
 from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.term import Reading, Telling, Term
 from extender.gang.core.deadlines import late
-from extender.gang.core.flight_units import FlightUnits
 from extender.gang.core.last_check import LastCheck
-from extender.gang.core.late_members import others_of
+from extender.gang.core.plan_victims import PlanVictims
+from extender.gang.core.recorded_victims import others_of
 from extender.gang.core.reservations import Preemption, Tries, seats_of
+from extender.gang.core.victim_group import LookAll, Released, SeenBack, SeenGoing, SeenGone
 from extender.gang.plan.question import Masks
 from extender.gang.plan.single import SINGLE
 from extender.gang.plan.validity import present
 from extender.gang.tell.decisions import Decision, DecisionCode, Outcome, Verb
 from extender.gang.tell.preemption_state import PreemptionState
-from extender.groups.composite import unit_key
 from extender.kube.api_errors import ApiError
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Code, Hold, Plan, Seat
@@ -109,10 +110,18 @@ class Preemptions:
         self._chooses = not term.settings.enforce.everybody
         self._check = check = LastCheck(reading.source, reading.gangs, term.settings)
         self.leaves = check.leaves
-        self.units = FlightUnits(
+        self.units = PlanVictims(
             term, reading, telling, keeper, check, advance=self._advance, replan=self.replan
         )
-        self.evictions = self.units.evictions
+        self.evictions = self.units.tables
+        self.executor = Executor(
+            self.evictions,
+            term.evictor,
+            term.leadership,
+            term.clocks,
+            telling.background,
+            self.units,
+        )
         self.preconditions = self.units.preconditions
         self._ended = ended
         self._search_again = search_again
@@ -223,7 +232,7 @@ class Preemptions:
         preemption.displaced_by, preemption.changed_for = tuple(displaced_by), why
         preemption.enter(PreemptionState.CHANGING, self._clocks.monotonic())
         self.reservations.released(preemption, why)
-        self.evictions.release(preemption.id)
+        self.executor.feed(Released(preemption.id))
 
     def replan(self, preemption: Preemption, why: str, masks: Masks | None = None) -> None:
         """Stop what can be stopped of a plan that does not hold any more; search for another one.
@@ -257,7 +266,8 @@ class Preemptions:
             self.evictions.refusals.note(
                 uid,
                 str(error),
-                error,
+                passing=passing(error),
+                unclear=unclear(error),
                 budgeted=uid in budgeted,
                 readable=refused.readable,
                 rehearsed=True,
@@ -292,7 +302,7 @@ class Preemptions:
         preemption.enter(PreemptionState.EVICTING, self._clocks.monotonic())
         preemption.nodes = self._snapshot().nodes
         hints = self._settings.seats.nominate and bool(preemption.victims or preemption.waits)
-        await self.units.begin(preemption)
+        await self.executor.claim(self.units.claims(preemption))
         if preemption.state is PreemptionState.EVICTING:
             self._advance(preemption)
         if hints:
@@ -366,7 +376,7 @@ class Preemptions:
         look_at_each(self.reservations, self._deadline)
         if self._clocks.monotonic() >= self._looks_after:
             self._looks_after = self._clocks.monotonic() + LOOK_AFTER_SECONDS
-            self.evictions.look_after(fresh=self._stale() is None)
+            self.executor.feed(LookAll(fresh=self._stale() is None))
         snapshot = self._snapshot()
         # Whom the extender acts for hangs on the labels of namespaces, where it is not everybody.
         ground = (snapshot.nodes, snapshot.namespaces if self._chooses else None)
@@ -428,8 +438,8 @@ class Preemptions:
             if not wanted:
                 del self._wanted[victim.uid]
                 self.reservations.pod_left(victim.node, victim.uid)
-        self.evictions.release(preemption.id)
-        self.keeper.over(preemption.id, self.evictions.of_plan)
+        self.executor.feed(Released(preemption.id))
+        self.keeper.over(preemption.id, self.evictions.owed)
 
     def give_way(self, preemption: Preemption, other: Preemption) -> None:
         """Take the preemption out of the book for another plan of its gang."""
@@ -460,11 +470,7 @@ class Preemptions:
         held, why = seats_of(preemption), message
         self.reservations.released(preemption, message)
         self.leave(preemption)
-        owed = sum(
-            victim.uid in unit.must_go
-            for unit in self.evictions.of_plan(preemption.id)
-            for victim in unit.unsent
-        )
+        owed = self.evictions.unfinished_of(preemption.id)
         if owed:
             of = "of units that have gone in part"
             message += f"; {counted(owed, 'eviction', f'{of} is', f'{of} are')} still finished"
@@ -514,14 +520,14 @@ class Preemptions:
                 self._gone(old or new)  # type: ignore[arg-type]
             return
         if self._leaves(new) and not (old and self._leaves(old)):
-            self.evictions.going(new.uid)
+            self.executor.feed(SeenGoing(new.uid))
             self._sent(new)
         if new.deleting and not (old and old.deleting):
             self._leaving(new)
         if old is not None and old.requests != new.requests:
             self._resized(old, new)
         if old is None and new.node:
-            self.evictions.back(new.uid)
+            self.executor.feed(SeenBack(new.uid))
         elif old is not None and old.node and not new.node:
             self._unbound(new)
         if new.node and not (old and old.node):
@@ -559,7 +565,7 @@ class Preemptions:
             self._sent(pod)
         if not pod.deleting:
             self._leaving(pod)
-        self.evictions.gone(pod.uid)
+        self.executor.feed(SeenGone(pod.uid))
         for preemption in self._wanted_gone(pod.uid):
             preemption.victims.pop(pod.uid, None)
             preemption.waits.pop(pod.uid, None)
@@ -617,10 +623,7 @@ class Preemptions:
         """``seen``: it was there before, without a node. What kube-scheduler binds was offered,
         however long ago."""
         self._notices.held_back.gone(pod)
-        key = self._gangs.member_key(pod)
         offered = self._assumed.settled(pod.uid)
-        if key is not None and offered is not None:
-            self.evictions.joined(str(unit_key(key, pod)), pod, offered.time)
         preemption = self.reservations.of_member(pod.uid)
         self.reservations.doubt(pod.node, but=preemption)
         if preemption is None:

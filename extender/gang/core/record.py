@@ -29,8 +29,6 @@ MOST_BYTES = 256 * 1024 * 1024
 class Others(Struct, frozen=True, kw_only=True):
     """Members of a plan's victim units that are no victims, when the plan was recorded."""
 
-    made: float = 0.0
-    """When the newest of them was made, by the API server's clock; 0: there was none."""
     bound: tuple[str, ...] = ()
     """Uids of those that had a node: they stay where the unit goes."""
 

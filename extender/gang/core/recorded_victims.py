@@ -1,12 +1,14 @@
-"""What has become of the victims of a record that a life before has left."""
+"""The victims that a record names, and what has become of them since a life before."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import groupby
 
+from extender.gang.core.record import Others, Record
 from extender.gang.plan.validity import present
-from extender.model.objects import Pod
-from extender.model.plan import Victim
+from extender.model.objects import GangKey, Pod
+from extender.model.plan import Plan, Victim
 from extender.model.snapshot import Snapshot
 
 
@@ -37,3 +39,17 @@ class RecordedVictims:
     def begun(self, unit: Iterable[Victim]) -> bool:
         """Whether a pod of a unit has gone, or is about to."""
         return any(not present(v, self.snapshot) or self.leaves(v) for v in unit)
+
+
+def whole_units(record: Record) -> list[list[Victim]]:
+    """Return the victims that go together or not at all, by unit."""
+    whole = sorted((v for v in record.plan.victims if v.unit), key=lambda v: (v.unit, v.uid))
+    return [list(unit) for _, unit in groupby(whole, key=lambda v: v.unit)]
+
+
+def others_of(plan: Plan, snapshot: Snapshot) -> Others:
+    """Return the members of the plan's units that are none of its victims."""
+    named = {victim.uid for victim in plan.victims}
+    units = sorted({victim.unit for victim in plan.victims if victim.unit})
+    members = [pod for unit in units for pod in snapshot.members.get(GangKey.read(unit), ())]
+    return Others(bound=tuple(pod.uid for pod in members if pod.node and pod.uid not in named))

@@ -9,7 +9,7 @@ read from the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import structlog
 from msgspec.structs import replace
@@ -17,12 +17,12 @@ from msgspec.structs import replace
 from extender.gang.controller.nominations import Nominations
 from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.core.last_check import KeptGangs
-from extender.gang.core.late_members import late_if_touched, whole_units, with_late_members
 from extender.gang.core.preemptions import Preemptions
 from extender.gang.core.record import Record
 from extender.gang.core.record_check import doubt, priority_of, without_strangers
-from extender.gang.core.recorded_victims import RecordedVictims
+from extender.gang.core.recorded_victims import RecordedVictims, whole_units
 from extender.gang.core.reservations import Preemption
+from extender.gang.core.victim_group import Released
 from extender.gang.plan.validity import present, whole_again
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.runtime.cluster_source import ClusterSource
@@ -70,7 +70,6 @@ class Recovery:
             record = without_strangers(record, self._source.snapshot(), self._gangs)
             created = loaded.created.get(record.id, 0.0)
             victims = RecordedVictims(self._source.snapshot(), created, self._preemptions.leaves)
-            record = with_late_members(record, victims, self._gangs)
             self._keeper.adopt(record)
             self._take_in(record, victims)
             taken_in += 1
@@ -150,7 +149,7 @@ class Recovery:
                     continue
                 priority = priority_of(record, snapshot, self._gangs, signed=self._keeper.signed)
                 record = replace(record, plan=replace(record.plan, priority=priority))
-                self._preemptions.units.finish(record, left, going, len(unit))
+                self._claim(record, left, going, len(unit), begun=True)
 
     def _watch_unharmed(self, record: Record, victims: RecordedVictims) -> None:
         """Watch units that nobody has gone of: a request of the life before may still arrive.
@@ -161,8 +160,13 @@ class Recovery:
         for unit in whole_units(record):
             left = [v for v in unit if owed is None or v.uid in owed]
             if left and not victims.begun(unit):
-                late = late_if_touched(unit, record, victims, self._gangs)
-                self._preemptions.units.watch(record, left, len(unit), late)
+                self._claim(record, left, (), len(unit), begun=False)
+
+    def _claim(
+        self, record: Record, left: list[Victim], sent: Iterable[str], size: int, *, begun: bool
+    ) -> None:
+        claimed = self._preemptions.units.recovered(record, left, sent, size, begun=begun)
+        self._preemptions.executor.feed(claimed)
 
     def _whole_again(
         self, unit: list[Victim], left: list[Victim], record: Record, snapshot: Snapshot
@@ -200,5 +204,5 @@ class Recovery:
         for seat in record.plan.seats:
             if (pod := victims.snapshot.pending.get(seat.uid)) is not None:
                 self._nominations.clear([pod], seat.node)
-        self._preemptions.evictions.release(record.id)
-        self._keeper.over(record.id, self._preemptions.evictions.of_plan)
+        self._preemptions.executor.feed(Released(record.id))
+        self._keeper.over(record.id, self._preemptions.evictions.owed)

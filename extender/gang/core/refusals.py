@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from extender.gang.controller.evictor import passing, unclear
 from extender.gang.incremental.protection import BUDGET_REFUSED
-from extender.kube.api_errors import ApiError
 from extender.model.snapshot import EMPTY
 
 REFUSAL_SECONDS = 120.0
@@ -54,27 +52,29 @@ class Refusals:
         self,
         uid: str,
         why: str,
-        error: ApiError,
         *,
+        passing: bool,
+        unclear: bool,
         budgeted: bool,
         readable: bool,
         rehearsed: bool = False,
     ) -> None:
         """Remember what the API server said at last, all tries over.
 
-        ``budgeted``: the Eviction API was asked, so a 429 is a budget's no. ``rehearsed``: it was
+        ``passing``: it passes by itself; ``unclear``: the request may have been done. ``budgeted``:
+        the Eviction API was asked, so a 429 is a budget's no. ``rehearsed``: it was
         a dry run. ``readable``: the pod itself could be read after that. Else an unclear answer
         says nothing of the pod: it is the API server that does not answer. A webhook that is down
         is known by that: it fails the DELETE of the pods that it guards with 500, and no GET.
         """
-        if unclear(error) and not readable:
+        if unclear and not readable:
             return
-        seconds = BUDGET_SECONDS if passing(error) else REFUSAL_SECONDS
-        if rehearsed and not passing(error):
+        seconds = BUDGET_SECONDS if passing else REFUSAL_SECONDS
+        if rehearsed and not passing:
             times = self._rehearsed.get(uid, 0)
             seconds = min(REFUSAL_SECONDS, REHEARSED_SECONDS * 2.0 ** min(times, 8))
             self._rehearsed[uid] = times + 1
-        budget = budgeted and passing(error) and not unclear(error)
+        budget = budgeted and passing and not unclear
         told = f"{BUDGET_REFUSED}{why}" if budget else why
         self._refused[uid] = (told, self._now() + seconds)
 

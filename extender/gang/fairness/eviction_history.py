@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from extender.gang.core.unit import EvictionUnit
+from extender.gang.core.victim_group import Sent
 from extender.gang.fairness.evicted_store import EvictedStore
 from extender.gang.plan.evicted_before import (
     BARE,
@@ -29,7 +29,6 @@ from extender.gang.plan.evicted_before import (
 from extender.gang.runtime.clocks import Clocks
 from extender.model.fairness import ProtectionSettings
 from extender.model.objects import GangKey, Pod
-from extender.model.plan import Victim
 from extender.model.snapshot import EMPTY, SparedPod
 from extender.model.texts import rfc3339
 
@@ -112,16 +111,17 @@ class EvictionHistory:
             del self._awaited[lineage]
             self._early.pop(lineage, None)
 
-    def sent(self, unit: EvictionUnit, victim: Victim) -> None:
+    def sent(self, sent: Sent) -> None:
         """The API server has accepted an eviction."""
-        pod = self._going.get(victim.uid)
-        own = unit.preemptor.namespace == victim.namespace
+        claim = sent.claim
+        pod = self._going.get(sent.victim.uid)
+        own = claim.preemptor.namespace == sent.victim.namespace
         if pod is None or (own and not self._settings.same_namespace):
             return
-        lineage = unit.name if unit.whole else lineages(pod, None)[0]
+        lineage = sent.name if sent.whole else lineages(pod, None)[0]
         before = self._kept.pop(lineage, None)  # who was evicted last stands last
         self._kept[lineage] = counted(
-            before, lineage, pod, unit.priority, unit.plan_id, self._clocks.wall(), self._settings
+            before, lineage, pod, claim.priority, claim.plan_id, self._clocks.wall(), self._settings
         )
         there = {**self._running.pop(lineage, {}), **self._early.pop(lineage, {})}
         for each in there.values():

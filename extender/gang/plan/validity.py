@@ -143,20 +143,10 @@ def whole_again(gang: Gang, unit: AbstractSet[str], size: int) -> bool:
     ``unit``: uids of its pods that are known of, ``size``: how many they were at first.
     """
     bound = {member.uid for member in gang.bound}
-    return gang.goes_whole and _enough(gang, bound, size) and not bound <= unit
-
-
-def enough_beside(gang: Gang, unit: AbstractSet[str], size: int) -> bool:
-    """Whether a gang runs without those of a unit that go; as in ``whole_again``."""
-    return _enough(gang, {member.uid for member in gang.bound if member.uid not in unit}, size)
-
-
-def _enough(gang: Gang, uids: AbstractSet[str], size: int) -> bool:
-    """Whether these members, and of each part these, are enough in the place of a unit of ``size``
-    pods."""
     # Members that start one by one have no quorum: as many as went, then.
     known = gang.size_known and gang.starts_whole
-    return gang.runs_with(uids) if known else len(uids) >= size
+    enough = gang.runs_with(bound) if known else len(bound) >= size
+    return gang.goes_whole and enough and not bound <= unit
 
 
 def _pod_problem(

@@ -19,7 +19,7 @@ from extender.gang.controller.records import RejectedRecord
 from extender.gang.core.held_back import HeldBack
 from extender.gang.core.requeuing import Requeuing
 from extender.gang.core.reservations import Preemption, Reservations
-from extender.gang.core.unit import EvictionUnit
+from extender.gang.core.victim_group import Refused, Sent
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.runtime.background import Background
 from extender.gang.runtime.clocks import Clocks
@@ -88,46 +88,44 @@ class Notices:
 
     # -- events ---------------------------------------------------------------------------
 
-    def evicted(
-        self, unit: EvictionUnit, victim: Victim, preemption: Preemption | None, *, first: bool
-    ) -> None:
+    def evicted(self, sent: Sent, preemption: Preemption | None, *, first: bool) -> None:
         """Tell a victim why it goes, and with a plan's first victim its members."""
+        claim, victim = sent.claim, sent.victim
         why = f": {victim.reason}" if victim.reason else ""
-        note = f"{unit.message}; this pod (priority {victim.priority}){why}"
+        note = f"{claim.message}; this pod (priority {victim.priority}){why}"
         self._event(victim, "Preempted", note)
-        if unit.whole and (unit.plan_id, unit.name) not in self._units_told:
-            self._units_told[unit.plan_id, unit.name] = True
+        if sent.whole and (claim.plan_id, sent.name) not in self._units_told:
+            self._units_told[claim.plan_id, sent.name] = True
             self._tell_objects(
-                GangKey.read(unit.name), "Preempted", f"{unit.message}; it goes whole"
+                GangKey.read(sent.name), "Preempted", f"{claim.message}; it goes whole"
             )
         if first and preemption is not None:
             self._tell_members(preemption)
 
-    def broken(
-        self, unit: EvictionUnit, victim: Victim, why: str, preemption: Preemption | None
-    ) -> None:
+    def broken(self, refused: Refused, preemption: Preemption | None) -> None:
         """Warn both gangs that a unit has gone in part and the rest cannot be evicted."""
-        left = len(unit.victims)
+        left, victim, why = len(refused.left), refused.victim, refused.failure.why
+        name, preemptor = refused.name, refused.claim.preemptor
         note = (
-            f"{unit.name} was to go as a whole for {unit.preemptor}, and {left} of its pods "
+            f"{name} was to go as a whole for {preemptor}, and {left} of its pods "
             f"{'is' if left == 1 else 'are'} still there: the eviction of "
             f"{victim.namespace}/{victim.name} is refused: {why}"
         )
         log.error(
             "a gang is evicted in part",
-            gang=unit.name,
-            preemptor=str(unit.preemptor),
+            gang=name,
+            preemptor=str(preemptor),
             left=left,
             pod=f"{victim.namespace}/{victim.name}",
             why=why,
         )
-        for left_over in list(unit.victims.values())[:MAX_TOLD]:
+        for left_over in refused.left[:MAX_TOLD]:
             self._event(left_over, "GangBroken", note, EventType.WARNING)
         members = [] if preemption is None else list(preemption.pods.values())
         for pod in members[:MAX_TOLD]:
             self._event(pod, "PreemptionIncomplete", note, EventType.WARNING)
-        self._tell_objects(GangKey.read(unit.name), "GangBroken", note, EventType.WARNING)
-        self._tell_objects(unit.preemptor, "PreemptionIncomplete", note, EventType.WARNING)
+        self._tell_objects(GangKey.read(name), "GangBroken", note, EventType.WARNING)
+        self._tell_objects(preemptor, "PreemptionIncomplete", note, EventType.WARNING)
 
     def warn(self, pods: Iterable[Pod], reason: str, note: str) -> None:
         """Warn the owners of some pods, whatever they were told a moment ago."""

@@ -1,0 +1,1 @@
+"""Every interleaving of small worlds, breadth first."""
