@@ -204,7 +204,7 @@ IN_THE_LOOP = [
     "extender.gang.core.last_check.KeptGangs.resolve",
     "extender.gang.fairness.admission.Admission.turn_of",
     "extender.gang.controller.waiting.Waiting.kept",
-    "extender.gang.controller.scheduling_cycle.PlanningTurns.plan",
+    "extender.gang.controller.scheduling_cycle.SchedulingCycle.plan",
 ]
 
 

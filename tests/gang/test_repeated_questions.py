@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extender.gang.core.reservations import Preemption
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.preemption_state import PreemptionState
 from tests.gang.rig import FAST, Rig
@@ -21,7 +22,7 @@ async def test_a_seat_given_twice_at_once_counts_once(monkeypatch: pytest.Monkey
         assert isinstance(preemption, Preemption)
         await rig.until(lambda: preemption.state is PreemptionState.OPEN, "the seats are open")
         seats = rig.coordinator._seating.refused_seats
-        monkeypatch.setattr(seats, "_now", lambda: now)
+        monkeypatch.setattr(seats, "_clocks", Clocks(monotonic=lambda: now))
         pod = rig.cached("high-0")
         for attempt in range(3):
             now = 100.0 + 10 * attempt

@@ -55,7 +55,7 @@ MUTANTS = (
         ROW,
         "its pods get a Warning event",
         ADMISSION,
-        '        self._warn(pods, "GangSuspended", note)',
+        '        self._warn(pods, "GangSuspended", suspension.told)',
         "",
         ENDLESS,
     ),

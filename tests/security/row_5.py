@@ -98,7 +98,7 @@ MUTANTS = (
         ROW,
         "a suspended gang is not planned",
         ADMISSION,
-        "if held is not None and not (critical and held.cause is Cause.GAVE_UP):",
+        "if held is not None and held.cause is not Cause.REFUSED and not spared:",
         "if False and held:",
         f"{TEST_LIMITS}test_a_gang_that_never_binds_is_suspended_until_it_changes",
     ),

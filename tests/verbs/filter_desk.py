@@ -122,7 +122,7 @@ class Desk:
                 seat_not_tried=lambda preemption, pod: say("not tried"),
                 seat_not_offered=self._not_offered,
             ),
-            "book": SimpleNamespace(
+            "reservations": SimpleNamespace(
                 of_member=lambda uid: self.preemption,
                 nodes=lambda: self.held,
             ),

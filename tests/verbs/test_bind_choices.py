@@ -47,7 +47,7 @@ async def asked(verb: Bind) -> str:
 
 
 @pytest.mark.parametrize(
-    ("state", "flight", "stale", "waits", "told"),
+    ("state", "preemption", "stale", "waits", "told"),
     [
         ({"node": "n0"}, FLIGHT, None, True, ""),
         ({"node": "n1"}, FLIGHT, None, True, "default/p is on n1 already"),
