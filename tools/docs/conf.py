@@ -54,6 +54,7 @@ CONTENTS: dict[str, dict[str, list[str]]] = {
             "docs/architecture",
             "docs/search",
             "docs/mutation",
+            "docs/checked",
             "docs/actuation",
             "docs/nominations",
             "docs/fairness",
