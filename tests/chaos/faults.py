@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable
 
 from tests.chaos.bed import Bed
+from tests.chaos.budget_faults import BudgetFaults
 from tests.chaos.history import History
 from tests.chaos.injecting import Act, Injection, Kinds
 from tests.chaos.node_faults import NodeFaults
@@ -45,8 +46,10 @@ class Faults:
         self._rngs = {lane: random.Random(f"{seed}:{lane}") for lane in LANES}
         self._injection = injection = Injection(bed, history)
         self._pods = PodFaults(injection)
+        self._budgets = BudgetFaults(injection)
         self._nodes = NodeFaults(injection, self._pods, nodes)
         self.restore_nodes = self._nodes.restore
+        self.restore_budgets = self._budgets.restore
         self.kinds: dict[str, Kinds] = {
             PROCESSES: ProcessFaults(injection, self._pods, self._nodes).kinds(),
             REQUESTS: RequestFaults(injection, self._pods, cancel).kinds(),
@@ -93,6 +96,7 @@ class Faults:
             "running member deleted": (2, pods.delete_running),
             "victim deleted": (3, pods.delete_victim),
             "squatter amid a plan": (4, amid(squatters.squat)),
+            "budget changed amid a plan": (4, amid(self._budgets.change)),
         }
 
     async def _amid_a_plan(self, rng: random.Random, *, fault: Act) -> None:

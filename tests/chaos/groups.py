@@ -14,10 +14,25 @@ JOBSET = "jobset"
 INDEXED_JOB = "indexed-job"
 SKYPILOT = "skypilot"
 SINGLE = "single"
+REPLICAS = "replicas"
+"""Of a ReplicaSet: no gang, but a budget in percent knows how many they are to be."""
 DIALECTS = (POD_GROUP, PLUGINS_LABEL, JOBSET, INDEXED_JOB, SKYPILOT)
 
 ALL = "all"
 EACH = "single"
+
+NOTHING = "allows nothing"
+UNREADY = "allows nothing but unready pods (AlwaysAllow)"
+ONE_LEFT = "minAvailable 1 (IfHealthyBudget)"
+HALF = "maxUnavailable 50%"
+BUDGETS: dict[str, Object] = {
+    NOTHING: {"maxUnavailable": 0},
+    UNREADY: {"maxUnavailable": 0, "unhealthyPodEvictionPolicy": "AlwaysAllow"},
+    ONE_LEFT: {"minAvailable": 1},
+    HALF: {"maxUnavailable": "50%"},
+}
+"""What a PodDisruptionBudget of a group may say; the last one of a ReplicaSet's pods alone, since
+percents are of what a controller wants."""
 
 PRIORITIES = (0, 10, 20, 50, 100)
 URGENT = 50
@@ -41,29 +56,41 @@ class GroupSpec:
     grace: int = 0
     protected: bool = False
     """Marked by annotation as never to be evicted."""
-    budgeted: bool = False
-    """Covered by a PodDisruptionBudget that allows nothing."""
+    budget: str = ""
+    """Which PodDisruptionBudget of BUDGETS covers its pods, "" for none."""
+    unready: bool = False
+    """One of its pods that run is made unready."""
     preempts: bool = True
 
     @property
     def is_gang(self) -> bool:
         """Whether it is more than a pod of its own."""
-        return self.dialect != SINGLE
+        return self.dialect not in (SINGLE, REPLICAS)
 
     @property
     def starts_whole(self) -> bool:
         """Whether its members wait for each other."""
-        return self.dialect not in (SINGLE, INDEXED_JOB)
+        return self.dialect not in (SINGLE, REPLICAS, INDEXED_JOB)
 
     @property
     def evictable(self) -> bool:
         """Whether the extender may ever evict its pods for somebody more urgent."""
-        return not (self.protected or self.budgeted)
+        return not self.protected and self.budget != NOTHING
+
+    @property
+    def surely_evictable(self) -> bool:
+        """Whether it always may: the Eviction API is asked about none of its pods."""
+        return not self.protected and not self.budget
 
     @property
     def by_jobs(self) -> bool:
-        """Whether the Job controller makes its pods."""
-        return self.dialect in (JOBSET, INDEXED_JOB)
+        """Whether a controller makes its pods: that of Jobs, or of ReplicaSets."""
+        return self.dialect in (JOBSET, INDEXED_JOB, REPLICAS)
+
+    @property
+    def controller(self) -> str:
+        """The kind of what makes its pods, where ``by_jobs``."""
+        return "ReplicaSet" if self.dialect == REPLICAS else "Job"
 
     @property
     def same_names(self) -> bool:
@@ -82,7 +109,8 @@ class GroupSpec:
             more.append(f"minCount {self.min_count}, unit {self.unit}")
         flags = {
             "protected": self.protected,
-            "budget allows nothing": self.budgeted,
+            f"budget {self.budget}": bool(self.budget),
+            "one unready": self.unready,
             "never preempts": not self.preempts,
         }
         more += [text for text, on in flags.items() if on]
@@ -107,8 +135,8 @@ def group_objects(spec: GroupSpec, release: Release) -> list[Object]:
                 priority_class=class_name(spec),
             )
         )
-    if spec.budgeted:
-        made.append(make_pdb(spec.name, {GROUP_LABEL: spec.name}, maxUnavailable=0))
+    if spec.budget:
+        made.append(make_pdb(spec.name, {GROUP_LABEL: spec.name}, **BUDGETS[spec.budget]))
     return made
 
 
@@ -134,8 +162,18 @@ def pod_object(spec: GroupSpec, name: str) -> Object:
 
 
 def job_objects(spec: GroupSpec, attempt: int) -> list[Object]:
-    """The Jobs of a group; a JobSet's fail at the first lost pod and are made anew whole."""
+    """The Jobs of a group, or its ReplicaSet; a JobSet's Jobs fail at the first lost pod and are
+    made anew whole."""
     template = pod_object(spec, "template")
+    if spec.dialect == REPLICAS:
+        labels = template["metadata"]["labels"]
+        body = {
+            "replicas": spec.size,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": template["spec"]},
+        }
+        meta = {"name": spec.name}
+        return [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta, "spec": body}]
     if spec.dialect == INDEXED_JOB:
         return [make_job(spec.name, spec.size, template, backoff_per_index=True)]
     first = spec.size // 2

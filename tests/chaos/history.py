@@ -38,6 +38,8 @@ class PodSeen:
     nominated: str = ""
     disrupted: str = ""
     """Message of the condition DisruptionTarget."""
+    ready: bool = False
+    """Whether it runs and is ready."""
     squats: bool = False
     """It came without being scheduled."""
 
@@ -49,6 +51,8 @@ class PodLife:
     seen: PodSeen
     created_at: float
     bound_at: float = 0.0
+    ready_since: float = 0.0
+    """Since when it has been ready; 0 while it is not."""
     deleting_at: float = 0.0
     finished_at: float = 0.0
     gone_at: float = 0.0
@@ -146,6 +150,8 @@ class Eviction:
     at: float
     uid: str
     by: str
+    asked: bool = False
+    """Whether the Eviction API was asked, which has the last word on budgets."""
 
 
 class History:
@@ -217,6 +223,8 @@ class History:
         if seen.node and not life.bound_at:
             life.bound_at = at
             self.tell(at, f"{seen.name} is bound to {seen.node}")
+        if not seen.deleting:  # a kubelet that ends a pod says that it is not ready
+            life.ready_since = (life.ready_since or at) if seen.ready else 0.0
         if seen.phase in FINISHED and not life.finished_at:
             life.finished_at = at
         if seen.deleting and not life.deleting_at:
@@ -242,8 +250,12 @@ class History:
             group.pods.discard(uid)
         self._recount(life.seen.group, at, lost=was_seated)
 
-    def removed(self, uid: str, at: float, by: str, margin: float) -> Eviction | None:
+    def removed(
+        self, uid: str, at: float, by: str, margin: float, *, asked: bool = False
+    ) -> Eviction | None:
         """A removal was accepted; return it if it was the first one of that pod.
+
+        ``asked``: it came through the Eviction API.
 
         ``margin``: a sibling bound less than this many seconds before is not taken for one
         that the extender must have known.
@@ -252,7 +264,7 @@ class History:
         if life is None or life.removed_by:
             return None
         life.removed_at, life.removed_by = at, by
-        eviction = Eviction(at, uid, by)
+        eviction = Eviction(at, uid, by, asked)
         self.evictions.append(eviction)
         group = self.groups.get(life.seen.group)
         if (

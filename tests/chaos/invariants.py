@@ -48,29 +48,34 @@ def excused(history: History, begin: float, end: float) -> bool:
     return any(first <= at <= end for at, _ in history.disturbed)
 
 
-def room(history: History, spec: GroupSpec, *, by_preemption: bool = True) -> int:
+def room(
+    history: History, spec: GroupSpec, *, by_preemption: bool = True, surely: bool = False
+) -> int:
     """How many members fit at once on free room and on what less urgent pods hold.
 
     Exact, because the members of a group are all alike and every unit of lower priority may go.
+    Those with a budget that allows some go if ``surely`` is not asked for: that is a bound.
     """
     seats = 0
     for node, cpu in history.nodes.items():
         kept = sum(
             life.seen.cpu
             for life in history.on_node(node)
-            if not (by_preemption and _may_go(history, life, spec))
+            if not (by_preemption and _may_go(history, life, spec, surely=surely))
         )
         seats += max(0, cpu - kept) // spec.cpu
     return seats
 
 
-def _may_go(history: History, life: PodLife, spec: GroupSpec) -> bool:
+def _may_go(history: History, life: PodLife, spec: GroupSpec, *, surely: bool) -> bool:
     if life.deleting_at:
         return True
     if not spec.preempts or life.seen.priority >= spec.priority:
         return False
     owner = history.groups.get(life.seen.group)
-    return owner is None or owner.spec.evictable
+    if owner is None:
+        return True
+    return owner.spec.surely_evictable if surely else owner.spec.evictable
 
 
 # -- at any moment --------------------------------------------------------------------------
@@ -82,9 +87,11 @@ def of_an_eviction(history: History, eviction: Eviction) -> list[Problem]:
     name, priority = life.seen.name, life.seen.priority
     group = history.groups.get(life.seen.group)
     problems = []
-    if group is not None and not group.spec.evictable:
-        why = "is protected" if group.spec.protected else "has a budget that allows nothing"
-        problems.append(Problem("protected", life.seen.group, f"{name} {why} and was evicted"))
+    if group is not None and group.spec.protected:
+        problems.append(Problem("protected", life.seen.group, f"{name} is protected, was evicted"))
+    elif group is not None and _past_its_budget(history, group, life, eviction):
+        text = f"{name} is ready, has a budget ({group.spec.budget}) and was deleted past it"
+        problems.append(Problem("budget", life.seen.group, text))
     if group is not None and _finishes_a_unit(group, life, eviction):
         return problems  # Nobody need want its room any more.
     if not any(_waited(history, other, priority, eviction.at) for other in history.groups.values()):
@@ -99,6 +106,14 @@ def of_an_eviction(history: History, eviction: Eviction) -> list[Problem]:
     if preemptor is not None:
         problems += _in_vain(history, preemptor, eviction, name)
     return problems
+
+
+def _past_its_budget(history: History, group: GroupLife, life: PodLife, eviction: Eviction) -> bool:
+    """Whether a pod that its budget is asked about was deleted without asking: only the Eviction
+    API counts what a budget allows. It lets pods that are not ready, or pending, go by rules of
+    its own."""
+    known = 0.0 < life.ready_since < eviction.at - lag(history, eviction.at)
+    return bool(group.spec.budget) and known and not eviction.asked
 
 
 def of_a_mark(seen: PodSeen) -> list[Problem]:
@@ -289,7 +304,7 @@ def kept_waiting(history: History) -> list[Problem]:
         if wanted <= 0:
             continue
         free = room(history, spec, by_preemption=False)
-        fits = room(history, spec)
+        fits = room(history, spec, surely=True)
         if fits >= wanted:
             problems.append(
                 Problem(

@@ -15,7 +15,7 @@ import time
 from calendar import timegm
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from extender.model.quantity import parse_quantity
@@ -128,6 +128,7 @@ def pod_seen(pod: Object) -> PodSeen:
     """Reduce a pod to what the invariants look at."""
     meta, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
     conditions = {each["type"]: each for each in status.get("conditions") or ()}
+    ready = conditions.get("Ready") or {}
     disrupted = conditions.get("DisruptionTarget") or {}
     return PodSeen(
         uid=meta["uid"],
@@ -140,6 +141,7 @@ def pod_seen(pod: Object) -> PodSeen:
         deleting=bool(meta.get("deletionTimestamp")),
         nominated=status.get("nominatedNodeName") or "",
         disrupted=disrupted.get("message") or "" if disrupted.get("status") == "True" else "",
+        ready=status.get("phase") == "Running" and ready.get("status") == "True",
         squats=meta.get("namespace") == SQUATTERS,
     )
 
@@ -166,6 +168,19 @@ def record_gang(record: Object) -> str:
     return part_of or str((meta.get("annotations") or {}).get(GANG_ANNOTATION, "?"))
 
 
+class Removal(NamedTuple):
+    """An accepted request to remove a pod."""
+
+    at: float
+    """Wall clock."""
+    user: str
+    name: str
+    uid: str
+    """"" where the request did not say."""
+    asked: bool
+    """Whether the Eviction API was asked."""
+
+
 class AuditLog:
     """New accepted removals of pods, from the API server's audit log."""
 
@@ -174,8 +189,8 @@ class AuditLog:
         self._namespace = namespace
         self._offset = 0
 
-    def new(self) -> Iterator[tuple[float, str, str, str]]:
-        """Yield (wall clock, user, pod name, uid or "") of removals not yet told."""
+    def new(self) -> Iterator[Removal]:
+        """Yield removals not yet told."""
         if not self._path.exists():
             return
         with self._path.open("rb") as file:
@@ -188,7 +203,7 @@ class AuditLog:
                 if found is not None:
                     yield found
 
-    def _removal(self, line: bytes) -> tuple[float, str, str, str] | None:
+    def _removal(self, line: bytes) -> Removal | None:
         try:
             record = json.loads(line)
         except ValueError:  # Cut off by kill -9.
@@ -203,7 +218,8 @@ class AuditLog:
             return None
         uid = (options.get("preconditions") or {}).get("uid", "")
         at = _seconds(record["requestReceivedTimestamp"])
-        return at, record["user"]["username"], about.get("name", ""), uid
+        asked = about.get("subresource") == "eviction"
+        return Removal(at, record["user"]["username"], about.get("name", ""), uid, asked)
 
 
 def _seconds(stamp: str) -> float:

@@ -25,7 +25,13 @@ def report_of(run: Run, version: str) -> Report:
         "rounds": run.rounds,
         "groups": history.arrived,
         "gangs_placed": len(history.placed),
-        "evictions": {"extender": by[EXTENDER], "kube-scheduler": by[SCHEDULER]},
+        "evictions": {
+            "extender": by[EXTENDER],
+            "through the Eviction API": sum(
+                each.asked for each in history.evictions if each.by == EXTENDER
+            ),
+            "kube-scheduler": by[SCHEDULER],
+        },
         "faults": fault_rows(history, measures),
         "in_order_after": {
             "p50": percentile(measures.settled, 0.5),
@@ -62,7 +68,8 @@ def text_of(report: Report) -> str:
         f"Kubernetes {report['version']}, seed {report['seed']}: {report['seconds']} s, "
         f"{report['cases']} cases, {report['rounds']} rounds, {report['groups']} groups arrived, "
         f"{report['gangs_placed']} times a gang got its quorum, evictions: "
-        f"{evictions['extender']} by the extender, {evictions['kube-scheduler']} by kube-scheduler"
+        f"{evictions['extender']} by the extender, {evictions['through the Eviction API']} of them "
+        f"through the Eviction API, {evictions['kube-scheduler']} by kube-scheduler"
     )
     order = report["in_order_after"]
     lines.append(

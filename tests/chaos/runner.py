@@ -135,6 +135,7 @@ class Runner:
             await lanes
         try:
             await self._bed.in_thread(self._bed.restore)
+            await faults.restore_budgets()
             if self._rng.random() < 0.5:
                 history.disturb(time.time(), "nodes restored")
                 await self._patiently(faults.restore_nodes)

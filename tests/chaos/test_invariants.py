@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.chaos import invariants
-from tests.chaos.groups import ALL, EACH, POD_GROUP, SINGLE, GroupSpec
+from tests.chaos.groups import ALL, EACH, NOTHING, ONE_LEFT, POD_GROUP, SINGLE, UNREADY, GroupSpec
 from tests.chaos.history import EXTENDER, SCHEDULER, Fault, History, PodSeen
 
 NOW = 1000.0
@@ -48,11 +48,14 @@ class Made:
         self.at += seconds
         return self
 
-    def evict(self, uid: str, by: str = EXTENDER, told: str = "") -> list[invariants.Problem]:
+    def evict(
+        self, uid: str, by: str = EXTENDER, told: str = "", *, asked: bool = False
+    ) -> list[invariants.Problem]:
         """A pod is marked, evicted and gone; return what is wrong with that."""
         life = self.history.pods[uid]
         self.history.take(replace(life.seen, disrupted=told), self.at)
-        eviction = self.history.removed(uid, self.at, by, invariants.lag(self.history, self.at))
+        lag = invariants.lag(self.history, self.at)
+        eviction = self.history.removed(uid, self.at, by, lag, asked=asked)
         self.history.take(replace(life.seen, deleting=True), self.at + 0.01)
         self.history.gone(uid, self.at + 0.02)
         assert eviction is not None
@@ -266,7 +269,8 @@ def test_a_gang_that_fits_by_preemption_is_kept_waiting() -> None:
     [
         replace(LOW, priority=HIGH.priority),
         replace(LOW, protected=True),
-        replace(LOW, budgeted=True),
+        replace(LOW, budget=NOTHING),
+        replace(LOW, budget=UNREADY),
     ],
 )
 def test_who_may_not_be_evicted_keeps_its_room(other: GroupSpec) -> None:
@@ -323,6 +327,36 @@ def test_a_protected_pod_must_not_be_evicted() -> None:
     made.gang(HIGH)
     found = made.later(60).evict(one)
     assert [each.invariant for each in found] == ["protected"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "ready", "asked", "wrong"),
+    [
+        (ONE_LEFT, True, True, False),
+        (ONE_LEFT, True, False, True),
+        (UNREADY, False, False, False),
+        (UNREADY, True, False, True),
+        ("", True, False, False),
+    ],
+)
+def test_a_ready_pod_with_a_budget_goes_through_the_eviction_api(
+    budget: str, *, ready: bool, asked: bool, wrong: bool
+) -> None:
+    spec = replace(LOW, budget=budget, unit=EACH)
+    made = Made(spec, HIGH)
+    one, _ = made.gang(spec, "n0", "n1")
+    made.pod(spec, 0, ready=ready)
+    made.gang(HIGH)
+    found = made.later(60).evict(one, asked=asked)
+    assert [each.invariant for each in found] == ["budget"] * wrong
+
+
+def test_what_a_budget_may_allow_is_no_eviction_in_vain() -> None:
+    spec = replace(LOW, budget=ONE_LEFT, unit=EACH)
+    made = Made(spec, HIGH)
+    one, _ = made.gang(spec, "n0", "n1")
+    made.gang(HIGH)
+    assert made.later(60).evict(one, told=told(HIGH), asked=True) == []
 
 
 def test_nobody_more_urgent_waits() -> None:

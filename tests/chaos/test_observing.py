@@ -38,7 +38,7 @@ def test_accepted_removals_are_told_once(tmp_path: Path) -> None:
     log = AuditLog(path, "chaos")
     assert list(log.new()) == []
     path.write_text(lines(removal(requestObject={"preconditions": {"uid": "u"}})))
-    assert list(log.new()) == [(1.25, "extender", "a", "u")]
+    assert list(log.new()) == [(1.25, "extender", "a", "u", False)]
     assert list(log.new()) == []
 
 
@@ -63,9 +63,9 @@ def test_a_line_that_is_still_being_written_waits(tmp_path: Path) -> None:
     whole = lines(removal("a"), removal("b"))
     path.write_text(whole[:-20])
     log = AuditLog(path, "chaos")
-    assert [name for _, _, name, _ in log.new()] == ["a"]
+    assert [each.name for each in log.new()] == ["a"]
     path.write_text(whole)
-    assert [name for _, _, name, _ in log.new()] == ["b"]
+    assert [each.name for each in log.new()] == ["b"]
 
 
 def test_an_eviction_names_its_pod_in_its_options(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_an_eviction_names_its_pod_in_its_options(tmp_path: Path) -> None:
     path.write_text(
         lines(removal(requestObject={"deleteOptions": {"preconditions": {"uid": "v"}}}))
     )
-    assert [uid for *_, uid in AuditLog(path, "chaos").new()] == ["v"]
+    assert [each.uid for each in AuditLog(path, "chaos").new()] == ["v"]
 
 
 def test_a_pod_is_reduced() -> None:

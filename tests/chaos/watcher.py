@@ -18,6 +18,7 @@ from tests.chaos.observing import (
     PLAN_LABEL,
     AuditLog,
     Follower,
+    Removal,
     node_room,
     pod_seen,
     record_gang,
@@ -46,7 +47,7 @@ class Watcher:
         self._history = run.history
         self._threads = threads
         self._violated = violated
-        self._pending: list[tuple[float, str, str, str]] = []
+        self._pending: list[Removal] = []
         self._unchecked: list[Eviction] = []
         self._over: dict[str, float] = {}
         self._told: set[tuple[float, str, str]] = set()
@@ -119,13 +120,15 @@ class Watcher:
         history, now = self._history, time.time()
         self._pending += self._audit.new()
         waiting, self._pending = self._pending, []
-        for at, user, name, uid in waiting:
-            uid = uid or self._uid_of(name, at)
+        for removal in waiting:
+            at, user = removal.at, removal.user
+            uid = removal.uid or self._uid_of(removal.name, at)
             if uid not in history.pods:
                 if now - at < EVENT_SECONDS:
-                    self._pending.append((at, user, name, uid))
+                    self._pending.append(removal)
                 continue
-            eviction = history.removed(uid, at, user, invariants.lag(history, at))
+            lag = invariants.lag(history, at)
+            eviction = history.removed(uid, at, user, lag, asked=removal.asked)
             if eviction is not None and user == EXTENDER:
                 history.tell(at, f"{history.pods[uid].seen.name} is evicted by the extender")
                 self._unchecked.append(eviction)

@@ -19,7 +19,7 @@ from http.client import HTTPException
 from tests.chaos import groups
 from tests.chaos.groups import GROUP_LABEL, GroupSpec
 from tests.chaos.history import GroupLife, History
-from tests.controlplane.client import ApiError, Client, Object
+from tests.controlplane.client import STRATEGIC, ApiError, Client, Object
 from tests.controlplane.releases import Release
 
 PERIOD = 0.25
@@ -39,6 +39,7 @@ _WEIGHTS = {
     groups.INDEXED_JOB: 1,
     groups.SKYPILOT: 2,
     groups.SINGLE: 3,
+    groups.REPLICAS: 2,
 }
 
 
@@ -69,6 +70,8 @@ class Launch:
     finishes: bool = False
     running_since: float = 0.0
     waiting_since: float = field(default_factory=time.time)
+    unready: str = ""
+    """Uid of the pod that was made unready last."""
 
 
 class Workload:
@@ -179,14 +182,29 @@ class Workload:
         if rng.random() < 0.05:
             spec = replace(spec, priority=groups.NEVER_PREEMPTS, preempts=False)
         if dialect == groups.SINGLE:
-            return replace(spec, unit=groups.EACH, budgeted=rng.random() < 0.1)
+            single = replace(spec, unit=groups.EACH)
+            return self._guarded(single, 0.3, (groups.NOTHING, groups.UNREADY))
         most = max(2, min(6, int(0.7 * self._capacity) // spec.cpu))
         size = rng.randint(2, most)
+        if dialect == groups.REPLICAS:
+            low = replace(
+                spec, size=size, unit=groups.EACH, protected=False, priority=min(20, spec.priority)
+            )
+            return self._guarded(low, 1.0, tuple(groups.BUDGETS))
         unit = groups.ALL
         if dialect == groups.PLUGINS_LABEL or (dialect == groups.POD_GROUP and rng.random() < 0.35):
             unit = groups.EACH
         surplus = dialect == groups.POD_GROUP and size > 2 and rng.random() < 0.25
-        return replace(spec, size=size, min_count=size - surplus, unit=unit)
+        gang = replace(spec, size=size, min_count=size - surplus, unit=unit)
+        kinds = (groups.NOTHING, groups.UNREADY, groups.ONE_LEFT)
+        return self._guarded(gang, 0.3 if unit == groups.EACH else 0.1, kinds)
+
+    def _guarded(self, spec: GroupSpec, share: float, kinds: tuple[str, ...]) -> GroupSpec:
+        """Return the group, perhaps with one of these budgets and perhaps with an unready pod."""
+        rng = self._rng
+        if rng.random() >= share:
+            return spec
+        return replace(spec, budget=rng.choice(kinds), unready=rng.random() < 0.5)
 
     def _departures(self, now: float) -> None:
         for launch in self.launches.values():
@@ -217,6 +235,8 @@ class Workload:
             for document in groups.group_objects(spec, self._release):
                 self._make(document)
             launch.set_up = True
+        if spec.unready:
+            self._make_unready(launch)
         if spec.comes_back_whole and self._start_over(launch, group):
             return
         if spec.by_jobs:
@@ -235,6 +255,26 @@ class Workload:
             if not spec.same_names:
                 name = f"{name}-{slot.attempt}"
             self._fill(slot, groups.pod_object(spec, name))
+
+    def _make_unready(self, launch: Launch) -> None:
+        """Let one of the pods that run not be ready; another one once that is gone."""
+        running = [
+            life
+            for life in self._history.of(launch.spec.name)
+            if life.seated and life.seen.phase == "Running"
+        ]
+        if not running or any(life.seen.uid == launch.unready for life in running):
+            return
+        chosen = running[0].seen
+        condition = {"type": "Ready", "status": "False", "reason": "Chaos"}
+        self._client.patch(
+            "Pod",
+            chosen.name,
+            {"status": {"conditions": [condition]}},
+            subresource="status",
+            content_type=STRATEGIC,
+        )
+        launch.unready = chosen.uid
 
     def _lost(self, slot: Slot, *, eager: bool) -> bool:
         life = self._history.pods.get(slot.uid)
@@ -281,7 +321,7 @@ class Workload:
     def _jobs(self, spec: GroupSpec) -> list[Object]:
         return [
             job
-            for job in self._client.list("Job")
+            for job in self._client.list(spec.controller)
             if job["metadata"]["name"] == spec.name
             or job["metadata"]["name"].startswith(f"{spec.name}-")
         ]
@@ -289,7 +329,7 @@ class Workload:
     def _delete_jobs(self, spec: GroupSpec) -> None:
         for job in self._jobs(spec):
             self._client.delete(
-                "Job", job["metadata"]["name"], propagation="Background", missing_ok=True
+                spec.controller, job["metadata"]["name"], propagation="Background", missing_ok=True
             )
 
     def _clear(self, launch: Launch) -> None:
