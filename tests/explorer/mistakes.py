@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-from unittest.mock import PropertyMock, patch
+from unittest.mock import PropertyMock
 
 from msgspec import Struct
 
 from extender.gang.core import victim_group as machine
 from extender.gang.core.victim_group import Phase, Tables, VictimGroup
 from tests.explorer.victim_world import Setting, VictimWorld
+from tests.simulation.mutant import made
 
 Patches = list[tuple[Any, str, Any]]
 NONE = Setting(plans=1, kills=0, lost=0, strangers=0, refusals=0)
@@ -27,14 +28,8 @@ class Mistake(Struct, frozen=True):
     @contextmanager
     def made(self) -> Iterator[None]:
         """Make it for a while."""
-        patched = [patch.object(*each) for each in self.patches()]
-        for each in patched:
-            each.start()
-        try:
+        with made(self.patches()):
             yield
-        finally:
-            for each in reversed(patched):
-                each.stop()
 
 
 def _lets_go_in_doubt() -> Patches:

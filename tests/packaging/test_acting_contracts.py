@@ -35,7 +35,6 @@ LARGER: dict[str, tuple[int, int]] = {
     "booking/BookingSearch": (7, 3),
     "booking/Bookings": (12, 8),
     "controller/Evictor": (6, 3),
-    "controller/Replanning": (5, 2),
     "controller/WriteBehind": (4, 2),
     "core/PlanVictims": (7, 2),
     "core/Preconditions": (8, 1),

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
 from msgspec import Struct
 
 from tests.simulation.size import MIXED
+
+
+@contextmanager
+def made(patches: Iterable[tuple[Any, str, Any]]) -> Iterator[None]:
+    """Replace attributes, (object, attribute, what takes its place), for a while."""
+    with ExitStack() as stack:
+        for each in patches:
+            stack.enter_context(patch.object(*each))
+        yield
 
 
 class Mutant(Struct, frozen=True):
@@ -31,11 +40,5 @@ class Mutant(Struct, frozen=True):
     @contextmanager
     def applied(self) -> Iterator[None]:
         """Make the mistake for a while."""
-        patched = [patch.object(*each) for each in self.patches()]
-        for each in patched:
-            each.start()
-        try:
+        with made(self.patches()):
             yield
-        finally:
-            for each in reversed(patched):
-                each.stop()

@@ -36,7 +36,7 @@ class _Tried(Struct, frozen=True):
 
 
 class BookingPace:
-    """When each gang is tried again, and why it was not booked. ``monotonic`` gives seconds."""
+    """When each gang is tried again, and why it was not booked."""
 
     def __init__(self, clocks: Clocks) -> None:
         self._clocks = clocks

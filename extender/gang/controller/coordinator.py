@@ -49,7 +49,7 @@ class Coordinator:
             acting.preemptions,
             planning.turns,
             term.settings.seats.max_replans,
-            reading.readiness.stale,
+            reading.readiness,
             seating.bindings.posting,
         )
         self._sweeper = Sweeper(

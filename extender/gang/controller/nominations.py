@@ -25,7 +25,7 @@ Keys = Callable[[Pod], GangKey | None]
 
 
 class Nominations:
-    """Writes and clears them. ``snapshot`` gives the newest state, ``gate`` bounds all hints."""
+    """Writes and clears them. ``gate`` bounds all hints."""
 
     def __init__(
         self,

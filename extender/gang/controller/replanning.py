@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from extender.gang.controller.readiness import Readiness
 from extender.gang.controller.scheduling_cycle import SchedulingCycle
 from extender.gang.core.preemptions import Preemptions
 from extender.gang.core.reservations import Preemption
@@ -23,7 +24,7 @@ the gang none of its own changes, and each time they are victims like others."""
 
 
 class Replanning:
-    """Changes plans, ``max_replans`` times each. ``stale()`` says why nothing can be decided.
+    """Changes plans, ``max_replans`` times each.
 
     ``posting(preemption)``: bindings of its members are on their way to the API server.
     """
@@ -33,13 +34,13 @@ class Replanning:
         preemptions: Preemptions,
         turns: SchedulingCycle,
         max_replans: int,
-        stale: Callable[[], str | None],
+        readiness: Readiness,
         posting: Callable[[Preemption], bool],
     ) -> None:
         self._preemptions = preemptions
         self._turns = turns
         self._max_replans = max_replans
-        self._stale = stale
+        self._readiness = readiness
         self._posting = posting
 
     async def search_again(self, preemption: Preemption, why: str, masks: Masks) -> None:
@@ -47,7 +48,9 @@ class Replanning:
         await self._answered_sit(preemption)
         while not preemption.over:
             # On an old picture nothing is decided, also when it got old in the queue.
-            if self._stale() is not None or not await self._changed(preemption, why, masks):
+            if self._readiness.stale() is not None or not await self._changed(
+                preemption, why, masks
+            ):
                 await asyncio.sleep(LOOK_SECONDS)
 
     async def _changed(self, preemption: Preemption, why: str, masks: Masks) -> bool:

@@ -70,7 +70,7 @@ class _Asked(Struct, frozen=True):
 
 
 class HeldBack:
-    """Remembers and wakes them. ``snapshot`` gives the newest state, ``gate`` bounds all hints."""
+    """Remembers and wakes them. ``gate`` bounds all hints."""
 
     def __init__(
         self,

@@ -55,7 +55,7 @@ class KeptGangs:
 class LastCheck:
     """Promise 4 on present objects: priority and protection of a victim, and its unit's extent.
 
-    ``snapshot`` is the cluster as it is, by which a pod is judged.
+    A pod is judged by the cluster as it is, which ``source`` gives.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ SPARING_REPLANS = 2
 
 
 class Preconditions:
-    """Compares; changes nothing. ``snapshot`` gives the newest state."""
+    """Compares; changes nothing."""
 
     def __init__(
         self,

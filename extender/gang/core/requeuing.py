@@ -30,7 +30,7 @@ LONGEST_PAUSE = 2.0
 
 
 class Requeuing:
-    """Nominates and wakes. ``snapshot`` gives the newest state, ``gate`` bounds all hints."""
+    """Nominates and wakes. ``gate`` bounds all hints."""
 
     def __init__(
         self,

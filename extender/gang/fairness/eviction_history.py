@@ -43,7 +43,7 @@ MOST_OF_NAMESPACE = 100
 
 
 class EvictionHistory:
-    """One event loop only. ``wall`` gives seconds; ``unit_key`` is what a pod goes with."""
+    """One event loop only. ``unit_key`` is what a pod goes with."""
 
     def __init__(
         self,

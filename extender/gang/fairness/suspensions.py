@@ -52,7 +52,7 @@ class SuspensionStore:
 
 
 class Suspensions:
-    """Which gangs are suspended now. One event loop only; ``wall`` gives seconds."""
+    """Which gangs are suspended now. One event loop only."""
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ class _Accepted(Struct, frozen=True):
 
 
 class AcceptedNodes:
-    """Node names by pod uid. ``monotonic`` gives seconds."""
+    """Node names by pod uid."""
 
     def __init__(self, clocks: Clocks, most: int = MOST_NAMES) -> None:
         self._clocks = clocks

@@ -48,7 +48,7 @@ class AssumedPod(Struct, frozen=True):
 class AssumedPods:
     """Unsettled offers by pod, oldest first.
 
-    ``monotonic`` gives seconds, ``stale_for`` for how many of them changes may have been missed.
+    ``stale_for`` gives for how many seconds changes may have been missed.
     """
 
     def __init__(

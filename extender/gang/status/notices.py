@@ -47,7 +47,7 @@ CONCURRENCY = 32
 
 
 class Notices:
-    """Tells what preemptions do. ``snapshot`` gives the newest state."""
+    """Tells what preemptions do."""
 
     def __init__(
         self,
