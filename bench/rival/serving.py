@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -25,8 +24,9 @@ from extender.model.settings import (
     ServerSettings,
     Settings,
 )
+from extender.sandbox.ports import Ports
 
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0
 
 
 class Served(Struct, frozen=True):
@@ -56,7 +56,8 @@ def serving(
     Its log is ``extender.log`` in ``folder``. Raises RuntimeError with the end of the
     log when it does not become ready.
     """
-    port, grpc = _free_port(), f"127.0.0.1:{_free_port()}"
+    ports = Ports()
+    port, grpc = ports.reserve(), f"127.0.0.1:{ports.reserve()}"
     settings = Settings(
         server=ServerSettings(port=port, log_level="info"),
         plan=PlanSettings(cost_order=order),
@@ -82,6 +83,7 @@ def serving(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        ports.close()
 
 
 def _wait_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -96,10 +98,3 @@ def _wait_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
         time.sleep(0.05)
     tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
     raise RuntimeError(f"the extender did not become ready; its log ends with\n{tail}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -38,7 +38,7 @@ from extender.model.settings import ApiSettings, BindSettings, ServerSettings, S
 from extender.sandbox.process import write_kubeconfig
 
 OUT = Path(__file__).parent.parent / "out" / "bind.json"
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0
 
 
 class Measured(Struct, frozen=True):

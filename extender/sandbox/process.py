@@ -9,7 +9,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,11 @@ from extender.kube.credentials import find_access
 from extender.model.errors import ExtenderError
 from extender.model.mode import OBSERVE
 from extender.model.settings import Settings
+from extender.sandbox.ports import Ports
 from extender.sandbox.proxy import ApiProxy
 
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0
+"""An extender that cannot start ends; one that is only slow has this long."""
 _TAIL = 40
 
 
@@ -44,7 +45,8 @@ class ExtenderProcess:
         self._settings = settings
         # In observe mode verbs are answered whatever is known of the cluster.
         self._ready_path = "/readyz/caches" if settings.mode == OBSERVE else "/readyz"
-        self._port = _free_port()
+        self._ports = Ports()
+        self._port = self._ports.reserve()
         self._proxy: ApiProxy | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._killed = False
@@ -75,6 +77,7 @@ class ExtenderProcess:
                 await process.wait()
         if self._proxy is not None:
             await self._proxy.close()
+        self._ports.close()
 
     async def start_extender(self) -> None:
         """Start the process and wait until it is ready."""
@@ -171,11 +174,3 @@ def write_kubeconfig(path: Path, server: str) -> None:
         "current-context": "sandbox",
     }
     path.write_text(json.dumps(document, indent=2) + "\n")
-
-
-def _free_port() -> int:
-    """Return a loopback port that is free now and stays ours to reuse over restarts."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

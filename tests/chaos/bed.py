@@ -25,13 +25,13 @@ from extender.model.settings import (
     SeatSettings,
     Settings,
 )
+from extender.sandbox.ports import Ports
 from extender.sandbox.process import write_kubeconfig
 from tests.chaos.history import SQUATTERS
 from tests.chaos.proxy import FaultProxy
 from tests.controlplane.client import Client
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.harness import ControlPlane
-from tests.controlplane.ports import Ports
 from tests.controlplane.processes import Process
 from tests.controlplane.rights import grant_manifest
 from tests.controlplane.scheduler import BINDER, scheduler_config

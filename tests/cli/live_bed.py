@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -26,18 +25,18 @@ from extender.model.settings import CacheSettings, PlanSettings, ServerSettings,
 from extender.model.status import StatusSettings
 from extender.model.tracing import TracingSettings
 from extender.sandbox.apiserver import ApiServer
+from extender.sandbox.ports import Ports
 from extender.sandbox.process import write_kubeconfig
 from extender.sandbox.resources import NAMESPACES, NODES, PODS, PRIORITY_CLASSES
 
 READY_SECONDS = 120.0
+_PORTS = Ports()
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/team/podgroups"
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A loopback port on which nothing listens; no other socket gets it while the tests run."""
+    return _PORTS.reserve()
 
 
 class Live:

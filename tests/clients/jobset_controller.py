@@ -18,11 +18,11 @@ from typing import Any
 import trustme
 import yaml
 
+from extender.sandbox.ports import Ports
 from tests.controlplane.build import sources_of
 from tests.controlplane.client import ApiError, Client
 from tests.controlplane.harness import ControlPlane
 from tests.controlplane.objects import make_pod
-from tests.controlplane.ports import Ports
 from tests.controlplane.processes import Process
 from tests.install.programs import JOBSET, ensure
 

@@ -164,7 +164,7 @@ class Sky:
 def two_ports() -> tuple[socket.socket, socket.socket]:
     """A free port for the API server, and the one that it derives from that for its queue.
 
-    Both are held as tests/controlplane/ports.py does it: nobody else is given them.
+    Both are held as extender/sandbox/ports.py does it: no other socket gets them.
     """
     while True:
         api = _holder(0)

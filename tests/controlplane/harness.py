@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
+from extender.sandbox.ports import Ports
 from tests.controlplane import commands
 from tests.controlplane.build import ensure
 from tests.controlplane.client import Client
 from tests.controlplane.commands import Layout
 from tests.controlplane.credentials import Users, write_kubeconfig, write_service_account_key
-from tests.controlplane.ports import Ports
 from tests.controlplane.processes import Process
 from tests.controlplane.releases import release
 from tests.controlplane.scheduler import Object, scheduler_config, write_scheduler_config

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
-import socket
+from collections.abc import Iterator
 
 import pytest
 
+from extender.sandbox.ports import Ports
+
 
 @pytest.fixture
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+def unused_port() -> Iterator[int]:
+    """A port on which nothing listens; no other socket gets it meanwhile."""
+    ports = Ports()
+    yield ports.reserve()
+    ports.close()

@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from extender.model.settings import Settings
+from extender.sandbox.ports import Ports
 from tests.controlplane.client import AGGREGATED, ApiError
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pod
-from tests.controlplane.ports import Ports
 from tests.packaging.manifests import MANIFESTS, NAMESPACE, names, pick, pod_specs, read, rules
 
 pytestmark = pytest.mark.real

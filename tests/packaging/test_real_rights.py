@@ -19,12 +19,12 @@ from extender.gang.status.group_conditions import TYPE
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Seat
 from extender.model.settings import Settings
+from extender.sandbox.ports import Ports
 from tests.controlplane.client import Client
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.credentials import EXTENDER_USER
 from tests.controlplane.harness import ControlPlane
 from tests.controlplane.objects import make_pdb, make_pod
-from tests.controlplane.ports import Ports
 from tests.controlplane.processes import Process
 from tests.packaging.manifests import NAMESPACE, pick, read, rules
 

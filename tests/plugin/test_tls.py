@@ -6,7 +6,6 @@ plugin/core/connection_test.go has the client's side of it; here the extender's 
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,6 +16,7 @@ import trustme
 from msgspec.structs import replace
 
 from extender.model.settings import GrpcSettings, Settings
+from extender.sandbox.ports import Ports
 from extender.sandbox.process import ExtenderProcess
 from tests.controlplane.cluster import Cluster
 from tests.plugin.stage import SECONDS, Stage, staged
@@ -35,7 +35,8 @@ class Trusted(Plugin):
     def __init__(self, folder: Path, **args: Any) -> None:
         super().__init__(folder, **args)
         self._folder = folder
-        self._address = f"127.0.0.1:{_free_port()}"
+        self._ports = Ports()
+        self._address = f"127.0.0.1:{self._ports.reserve()}"
         self.ours, self.strange = trustme.CA(), trustme.CA()
         self.write("ca.pem", self.ours.cert_pem.bytes())
         self.issue("extender", self.ours, "127.0.0.1")
@@ -142,10 +143,3 @@ async def test_pods_of_no_gang_keep_off_known_seats_when_trust_ends(
     await stage.extender.kill_extender()
     await stage.extender.start_extender()
     await asyncio.to_thread(client.wait_running, "high-0", "high-1", "other", timeout=SECONDS)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from extender.sandbox.ports import Ports
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.credentials import EXTENDER_USER
 from tests.controlplane.objects import make_pod
-from tests.controlplane.ports import Ports
 from tests.controlplane.rights import grant_manifest
 from tests.controlplane.scheduler import scheduler_config
 from tests.replicas.bed import ReplicaProcess, Service, leader_of, question_of, wait

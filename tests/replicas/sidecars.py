@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from extender.sandbox.ports import Ports
 from tests.controlplane import commands
 from tests.controlplane.build import ensure
 from tests.controlplane.cluster import Cluster
-from tests.controlplane.ports import Ports
 from tests.controlplane.processes import Process
 from tests.controlplane.rights import grant_manifest
 from tests.controlplane.scheduler import scheduler_config, write_scheduler_config

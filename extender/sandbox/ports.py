@@ -1,8 +1,8 @@
-"""Free loopback ports that stay ours until a server has bound them.
+"""Free loopback ports that stay reserved until a server listens on them.
 
-Asking the kernel for a free port and closing the socket leaves a gap in which somebody else may
-get the same port. Here the socket stays bound, without listening: with ``SO_REUSEADDR`` on both
-sides (Go sets it on every listener) a child can still listen there, and nobody else is given it.
+A port that the kernel names and a closed socket gives back may become another socket's port. Here
+the socket stays bound and does not listen. With ``SO_REUSEADDR`` on both sides a server can still
+listen there; asyncio, gRPC and Go set it on every listener. No other socket gets the port.
 """
 
 from __future__ import annotations
