@@ -327,3 +327,13 @@ def test_the_room_of_a_terminating_pod_is_there_without_the_victims_too() -> Non
     assert spared(plan) == f"{PREFIX}free room for 1 more member: pod default/low could stay then"
     more = snapshot([*nodes, node("n2", cpu=2)], [*bound, *members], [group("g", 2)])
     assert evicted(plan_for(more, "g")) == set()
+
+
+def test_the_unit_that_needs_least_is_found_behind_those_with_fewer_seats() -> None:
+    """Two pods leave no seat on their nodes where they stay, a third one leaves two of three."""
+    nodes = [node("n0", cpu=6), node("n1", cpu=6), node("n2", cpu=9)]
+    low = [pod(f"low-{i}", cpu=6 if i < 2 else 3, on=f"n{i}") for i in range(3)]
+    members = waiting("high", 7)
+    plan = plan_for(snapshot(nodes, [*low, *members], [group("high", 7)]), "high")
+    assert evicted(plan) == {"low-0", "low-1", "low-2"}
+    assert spared(plan) == f"{PREFIX}free room for 1 more member: pod default/low-2 could stay then"

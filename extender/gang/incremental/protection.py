@@ -263,7 +263,8 @@ def _tolerated(pod: Pod, snapshot: Snapshot, started: float | None) -> Shield | 
 
 def asked_to_stay(pod: Pod) -> str:
     """Return by what the pod opts out, whether that counts or not; "" when by nothing."""
-    return next((said for _, said in opt_outs(pod.labels, pod.annotations)), "")
+    found = opt_outs(pod.labels, pod.annotations)
+    return found[0][1] if found else ""
 
 
 def oldest_start(gang: Gang) -> float:

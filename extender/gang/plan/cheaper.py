@@ -7,8 +7,8 @@ seat.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import compress, count, islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -66,8 +66,69 @@ def easiest_to_spare(
     parts = any(cls.least for cls in problem.classes) and problem.need < everybody
     if problem.spreads or parts or not (problem.domain is None or problem.domain_required):
         return None
+    if _is_plain(built):
+        shorts: Iterable[tuple[VictimUnit, int]] = _without_each(built, solution)
+    else:
+        shorts = _tried(built, solution, stop)
+    found = [
+        (short, -max(pod.priority for pod in unit.pods), _name(unit), unit)
+        for unit, short in shorts
+    ]
+    if not found:
+        return None
+    short, _, name, unit = min(found, key=lambda each: each[:3])
+    needs = frozenset().union(*[reasons[pod.uid].needs for pod in unit.pods if pod.uid in reasons])
     inside = "" if problem.domain is None else " in the same topology domain"
-    found: list[tuple[int, int, str, AvoidableVictims]] = []
+    return AvoidableVictims(name, len(unit.pods), short, tuple(sorted(needs)), inside)
+
+
+def _name(unit: VictimUnit) -> str:
+    return str(unit.gang) if unit.whole else f"{unit.pods[0].namespace}/{unit.pods[0].name}"
+
+
+def _is_plain(built: Built) -> bool:
+    """Whether the members are alike, and only the room of victims decides."""
+    problem = built.problem
+    return (
+        len(problem.classes) == 1
+        and any(problem.classes[0].request)
+        and problem.domain is None
+        and not (problem.caps or problem.blockers)
+        and all(isinstance(subject, VictimUnit) for subject in built.subjects)
+    )
+
+
+def _without_each(built: Built, solution: Solution) -> Iterator[tuple[VictimUnit, int]]:
+    """Yield the units that go, each with the members that find no seat if it alone stays."""
+    problem = built.problem
+    (cls,) = problem.classes
+    columns = [
+        (r, array("q", problem.free[r]), amount) for r, amount in enumerate(cls.request) if amount
+    ]
+    released = [(at, *each) for at in solution.chosen for each in problem.units[at].releases]
+    for _, node, amounts in released:
+        for r, free, _ in columns:
+            free[node] += amounts[r]
+    nodes = list(compress(count(), cls.allowed))
+    for _, free, amount in columns:
+        nodes = [node for node in nodes if free[node] >= amount]
+    room = zip(
+        *[[free[node] // amount for node in nodes] for _, free, amount in columns], strict=True
+    )
+    seats = dict(zip(nodes, map(min, room), strict=True))
+    short = dict.fromkeys(solution.chosen, problem.need - sum(seats.values()))
+    for at, node, amounts in released:
+        if node in seats:
+            left = min([(free[node] - amounts[r]) // amount for r, free, amount in columns])
+            short[at] += seats[node] - max(0, left)
+    for at, members in short.items():
+        unit = built.subjects[at]
+        if members > 0 and isinstance(unit, VictimUnit):
+            yield unit, members
+
+
+def _tried(built: Built, solution: Solution, stop: Stop) -> Iterator[tuple[VictimUnit, int]]:
+    """As ``_without_each``, of some units and by searches."""
     for at, unit, seats in islice(_candidates(built, solution), MOST_TRIED):
         # All other seats are as they are: one that moves is the least.
         short = 1
@@ -75,14 +136,9 @@ def easiest_to_spare(
             left = _gone(built, {each for each in solution.chosen if each != at}, at)
             short = _short(_inside(left, solution), stop)
         if short:
-            name = str(unit.gang) if unit.whole else f"{unit.pods[0].namespace}/{unit.pods[0].name}"
-            found_needs = (reasons[pod.uid].needs for pod in unit.pods if pod.uid in reasons)
-            needs = tuple(sorted(frozenset().union(*found_needs)))
-            said = AvoidableVictims(name, len(unit.pods), short, needs, inside)
-            found.append((short, -max(pod.priority for pod in unit.pods), name, said))
+            yield unit, short
         if short == 1:
             break
-    return min(found, key=lambda each: each[:3])[3] if found else None
 
 
 def _candidates(built: Built, solution: Solution) -> Iterator[tuple[int, VictimUnit, int]]:

@@ -32,7 +32,7 @@ NOT_KNOWN = "devices are allocated by kube-scheduler and are not known here"
 def seats_devices(plan: Plan, gang: Gang, snapshot: Snapshot) -> bool:
     """Whether devices are allocated for a member where the plan seats it."""
     claimed = {pod.uid: pod.shape.devices for pod in gang.pending if pod.shape.unmodelled}
-    return any(
+    return bool(claimed) and any(
         asked_of_devices(claimed.get(seat.uid, ()), snapshot.nodes[seat.node])
         for seat in plan.seats
     )

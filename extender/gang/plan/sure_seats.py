@@ -57,7 +57,7 @@ class SureSeats:
         ``caps``: at most so many members in each domain, which are given node by node.
         ``domains``: those of which one has to hold all members.
         """
-        limits = array("i", (ENDLESS for _ in self._inside))
+        limits = array("i", [ENDLESS]) * len(self._inside)
         for limit, domain in caps:
             counted = [value for value in domain if value >= 0]
             if len(set(counted)) < len(counted):

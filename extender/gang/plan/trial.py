@@ -3,7 +3,6 @@ passes every rule on its node."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
@@ -150,19 +149,19 @@ def _assign(built: Built, solution: Solution) -> list[tuple[Pod, str]]:
     again after a restart does not move anyone.
     """
     result: list[tuple[Pod, str]] = []
-    for c, group in enumerate(built.classes):
-        nodes: Counter[str] = Counter()
-        for cls, node, count in solution.seats:
-            if cls == c:
-                nodes[built.problem.nodes[node]] += count
+    free: list[dict[str, int]] = [{} for _ in built.classes]
+    for cls, node, count in solution.seats:
+        free[cls][built.problem.nodes[node]] = count
+    for group, nodes in zip(built.classes, free, strict=True):
         waiting: list[Pod] = []
         for pod in group:
-            if nodes[pod.nominated] > 0:
+            if nodes.get(pod.nominated):
                 nodes[pod.nominated] -= 1
                 result.append((pod, pod.nominated))
             else:
                 waiting.append(pod)
-        result += zip(waiting, sorted(nodes.elements()), strict=False)
+        left = [name for name in sorted(nodes) for _ in range(nodes[name])]
+        result += zip(waiting, left, strict=False)
     return result
 
 

@@ -18,6 +18,7 @@ from extender.model.texts import counted
 
 ROOM = "room"
 """What a seat needs of a pod, beside the names of rules."""
+ROOM_ALONE, NOTHING = frozenset((ROOM,)), frozenset[str]()
 
 
 class Reason(NamedTuple):
@@ -63,40 +64,43 @@ class _Reasons:
         self._namespaces = namespaces_of(snapshot)
         self._counted = set(trial.built.counted)
         self._lacks = _lacking(trial)
-        """Node with seats -> resources of which they ask more than is free without victims."""
+        self._used = {node for _, node in trial.seats}
         self._excludes = _excluded(trial)
         """Pod uid -> a member that may not come while the pod is there, and its node."""
 
     def of_unit(self, at: int, unit: VictimUnit) -> Iterable[tuple[Pod, Reason]]:
         """Yield each pod with its reason; ``at``: the unit's index in the problem."""
-        needed = {pod.uid: self._needed(pod) for pod in unit.pods}
-        spread = at in self._counted and not any(each.needs for each in needed.values())
+        needed = [self._needed(pod) for pod in unit.pods]
+        spread = at in self._counted and not any(needs for _, needs in needed)
         together = self._together(unit) if unit.whole else ""
-        for pod in unit.pods:
-            why, needs = needed[pod.uid]
+        for pod, (why, needs) in zip(unit.pods, needed, strict=True):
             if spread:
                 why = "topology spread of the members counts it"
-            if unit.whole:
+            if unit.whole and why:
+                why = f"{why} and {together}"
+            elif unit.whole:
                 idle = (
                     f"its room on {pod.node} is not needed"
-                    if pod.node in self._lacks
+                    if pod.node in self._used
                     else f"{pod.node} itself is not used"
                 )
-                why = f"{why} and {together}" if why else f"{together}; {idle}"
+                why = f"{together}; {idle}"
             why = why or "a placement rule of the members needs it gone"
             asked = asked_to_stay(pod)
             told = f"; {asked} does not count here (policy.optOut)" if asked else ""
             yield pod, Reason(why + told, needs)
 
-    def _needed(self, pod: Pod) -> Reason:
+    def _needed(self, pod: Pod) -> tuple[str, frozenset[str]]:
         """Return what a seat needs of this very pod, "" for nothing."""
-        lacks = self._lacks.get(pod.node, ())
-        room = any(amount and name in lacks for name, amount in pod.requests)
-        why, needs = f"its room on {pod.node} is needed" if room else "", {ROOM} if room else set()
+        why, needs = "", NOTHING
+        for name, amount in pod.requests:
+            if amount and pod.node in self._lacks.get(name, ()):
+                why, needs = f"its room on {pod.node} is needed", ROOM_ALONE
+                break
         if pod.uid in self._excludes:
             rule, said = excludes(pod, *self._excludes[pod.uid], self._namespaces)
-            why, needs = f"{why}, {said}" if why else said, {*needs, rule}
-        return Reason(why, frozenset(needs))
+            why, needs = f"{why}, {said}" if why else said, needs | {rule}
+        return why, needs
 
     def _together(self, unit: VictimUnit) -> str:
         """Return how much of its gang goes with a pod; one that terminates is no pod that stays."""
@@ -111,20 +115,17 @@ class _Reasons:
 
 
 def _lacking(trial: Trial) -> Mapping[str, frozenset[str]]:
+    """Return resource -> nodes where seats ask more of it than is free without victims."""
     problem = trial.built.problem
-    asked: dict[int, list[int]] = {}
-    for cls, node, members in trial.solution.seats:
-        total = asked.setdefault(node, [0] * len(problem.resources))
-        for r, amount in enumerate(problem.classes[cls].request):
-            total[r] += amount * members
-    return {
-        problem.nodes[node]: frozenset(
-            name
-            for r, name in enumerate(problem.resources)
-            if total[r] > max(0, problem.free[r][node])
-        )
-        for node, total in asked.items()
-    }
+    lacks: dict[str, frozenset[str]] = {}
+    for r, (name, free) in enumerate(zip(problem.resources, problem.free, strict=True)):
+        asked: dict[int, int] = {}
+        of_class = [cls.request[r] for cls in problem.classes]
+        for cls, node, members in trial.solution.seats:
+            asked[node] = asked.get(node, 0) + of_class[cls] * members
+        short = [problem.nodes[node] for node, total in asked.items() if 0 < total > free[node]]
+        lacks[name] = frozenset(short)
+    return lacks
 
 
 def _excluded(trial: Trial) -> Mapping[str, tuple[Pod, str]]:
