@@ -62,7 +62,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Plans in flight",
-                ((f"sum by (state) ({P}plans_in_flight)", "{{state}}"),),
+                ((f"sum by (state) ({P}preemptions)", "{{state}}"),),
                 about="waiting: victims terminate. open: members may take their seats.",
             ),
             Panel("Seats held", ((f"sum({P}seats_held)", "seats"),)),

@@ -10,13 +10,13 @@ def expose(metrics: Metrics, replica: Replica) -> None:
     """Register them; read at each scrape from the coordinator of that moment."""
     metrics.source(
         "binds_held",
-        "Members whose bind is held until the others of their plan have arrived.",
+        "Members whose binding is held until the others of their plan have arrived.",
         lambda: {"all": float(replica.coordinator.bindings.barrier.count)},
         label="of",
     )
     metrics.source(
         "bind_barriers",
-        "Barriers that were opened, or failed with nobody bound.",
+        "Bind barriers that were opened, or that failed before any member was bound.",
         lambda: dict(replica.coordinator.bindings.barriers),
         label="result",
         counter=True,

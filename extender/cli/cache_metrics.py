@@ -30,7 +30,7 @@ def expose(metrics: Metrics, cache: Cache) -> None:
         )
     metrics.source(
         "cache_failures",
-        "Questions what is served that failed, and changes whose followers did (a defect).",
+        "Failed API discoveries, and changes that a part of the program failed on (a defect).",
         lambda: {
             "discovery": float(cache.stats.discovery_errors),
             "subscriber": float(cache.stats.subscriber_errors),
@@ -40,14 +40,14 @@ def expose(metrics: Metrics, cache: Cache) -> None:
     )
     metrics.source(
         "cache_outdated_events",
-        "Events about a state older than the one held, which are ignored.",
+        "Watch events that were older than the cached object, and were ignored.",
         lambda: {"all": float(cache.stats.outdated_events)},
         label="of",
         counter=True,
     )
     metrics.source(
         "kubernetes_unfamiliar",
-        "What of this API server was not tested with this program, or is not read by it.",
+        "Versions and kinds of this API server that were not tested, or are not read.",
         lambda: dict.fromkeys(cache.stats.unfamiliar, 1.0),
         label="what",
     )

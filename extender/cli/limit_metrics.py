@@ -16,7 +16,7 @@ def expose(metrics: Metrics, replica: Replica) -> None:
     """Register them; read at each scrape from the coordinator of that moment."""
     metrics.source(
         "suspended_gangs",
-        "Gangs that no plan is made for until they change or a time has passed, by cause.",
+        "Gangs that are suspended, by cause.",
         lambda: dict(
             Counter(
                 held.cause.value for held in replica.coordinator.admission.suspensions.present()
@@ -26,7 +26,7 @@ def expose(metrics: Metrics, replica: Replica) -> None:
     )
     metrics.source(
         "limits_met",
-        "How often a gang was suspended, or had to wait for a limit, by which.",
+        "How often a gang was suspended, or waited for a limit.",
         lambda: dict(replica.coordinator.admission.counted),
         label="limit",
         counter=True,

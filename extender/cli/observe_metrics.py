@@ -27,7 +27,7 @@ def _expose_gangs(metrics: Metrics, observer: Observer) -> None:
     total, cases = observer.ledger.total, observer.cases
     metrics.source(
         "observed_gangs",
-        "Gangs that waited for their quorum, by what became of them.",
+        "Gangs that waited for their minimum, by what became of them.",
         lambda: {
             "begun": total.gangs,
             "whole": total.whole,
@@ -42,20 +42,20 @@ def _expose_gangs(metrics: Metrics, observer: Observer) -> None:
     )
     metrics.source(
         "observed_gangs_waiting",
-        "Gangs that wait for their quorum now.",
+        "Gangs that wait for their minimum now.",
         lambda: {"all": float(len(cases.open))},
         label="of",
     )
     metrics.source(
         "observed_in_part_pod_seconds",
-        "Seconds that members sat on nodes without their quorum, summed over members.",
+        "Seconds that members ran without their minimum, summed over members.",
         lambda: {"all": total.in_part_pod_seconds},
         label="of",
         counter=True,
     )
     metrics.source(
         "observed_seats_lost",
-        "Seats that we would have held and that others took.",
+        "Places that would have been reserved and that other pods took.",
         lambda: {"all": float(total.seats_lost)},
         label="of",
         counter=True,
@@ -73,14 +73,14 @@ def _expose_evictions(metrics: Metrics, observer: Observer) -> None:
     )
     metrics.source(
         "observed_gang_evictions",
-        "Pods that schedulers evicted for gangs; in vain: gangs that never had their quorum.",
+        "Pods that schedulers evicted for gangs; in-vain: for gangs that never had their minimum.",
         lambda: {"all": total.evicted_for_gangs, "in-vain": total.evicted_in_vain},
         label="of",
         counter=True,
     )
     metrics.source(
         "observed_broken_gangs",
-        "Gangs that lost their quorum to preemption, or would have; half: members were left.",
+        "Gangs that lost their minimum to preemption, or would have; half: members were left.",
         lambda: {
             WE: total.would_break_gangs,
             THEY: total.broken_gangs,

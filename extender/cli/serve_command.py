@@ -271,16 +271,18 @@ def _expose(metrics: Metrics, client: KubeClient, cache: Cache, replica: Replica
         client.gate.waiting,
         label="urgency",
     )
-    metrics.source("plans_in_flight", "Plans in flight, by state.", states, label="state")
+    metrics.source(
+        "preemptions", "Plans that are being carried out, by state.", states, label="state"
+    )
     metrics.source(
         "broken_gangs",
-        "Victim gangs that have gone in part and whose rest cannot be evicted.",
+        "Victim gangs that were evicted in part and whose rest cannot be evicted.",
         lambda: {"all": float(len(replica.coordinator.preemptions.evictions.broken()))},
         label="of",
     )
     metrics.source(
         "seats_held",
-        "Seats promised and not taken yet.",
+        "Reservations that are not used yet.",
         lambda: {"all": float(len(replica.coordinator.reservations.holds()))},
         label="of",
     )

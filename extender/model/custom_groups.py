@@ -15,20 +15,25 @@ class CustomGroup(Section, frozen=True, kw_only=True):
     """One entry of groups.custom. Exactly one of label and annotation; at most one size."""
 
     name: str
-    """What the dialect is called."""
+    """Name of the dialect."""
     label: str = ""
-    """Key of the label that names the group."""
+    """Key of the label that names the gang."""
     annotation: str = ""
-    """Key of the annotation that names the group."""
+    """Key of the annotation that names the gang."""
     size: int | None = None
+    """Minimum number of members of every such gang."""
     size_label: str = ""
+    """Key of the label that has the minimum number."""
     size_annotation: str = ""
-    """Without any size, the pods that exist count, as for SkyPilot."""
+    """Key of the annotation that has the minimum number. Without any size the pods that exist
+    count."""
     unit: Literal["all", "single"] = "all"
+    """all: the gang is evicted as a whole. single: pod by pod."""
     starts_whole: bool = True
+    """Members wait for each other."""
     explicit: bool = False
-    """True: another explicit dialect that names another group is a conflict. False: it gives
-    way to them, and goes before what owners and launchers imply."""
+    """true: another explicit dialect that names another gang is a conflict. false: it gives way to
+    explicit dialects, and comes before those that owners imply."""
 
 
 def custom_problems(groups: Iterable[CustomGroup], taken: Iterable[str]) -> list[str]:

@@ -14,15 +14,18 @@ class ProtectionSettings(
     """Who has been evicted is not evicted again too soon; docs/fairness.md, Evicted before."""
 
     enabled: bool = False
-    """Off: a gang as urgent as the last one that evicted somebody may have to wait for them."""
+    """Protect gangs that were evicted before. Off by default: a gang as urgent as the last
+    preemptor may have to wait for them."""
     first_seconds: float = 300.0
-    """For how long it runs undisturbed after the first eviction; twice as long after the next."""
+    """A gang runs undisturbed for this long after its first eviction, and for twice as long after
+    each further one."""
     longest_seconds: float = 3600.0
+    """The longest such protection."""
     forget_seconds: float = 86_400.0
-    """After so long without an eviction none is remembered."""
+    """After this long without an eviction the earlier ones are forgotten."""
     same_namespace: bool = False
-    """Count evictions by gangs of its own namespace. Whoever may make urgent pods can then protect
-    others of its own with few of them."""
+    """Count evictions for gangs of the same namespace too. A tenant that may create urgent pods can
+    then protect its other gangs with them."""
 
 
 class FairnessSettings(
@@ -31,25 +34,26 @@ class FairnessSettings(
     """A turn for everybody; docs/fairness.md."""
 
     booking: bool = False
-    """Whether a gang that has waited long enough gets a booked start. Off: pods of no gang wait
-    for its turn then, and room may stand idle (docs/fairness.md)."""
+    """A gang that has waited long enough gets a booked start. Off by default: pods of no gang then
+    wait for its turn, and room may stay idle."""
     patience_seconds: float = 300.0
-    """For how long a gang has to have waited: since it is complete, and no gate holds it."""
+    """A gang is booked after it has waited this long, complete and without scheduling gates."""
     booked_per_domain: int = 1
-    """Gangs booked at a time on nodes that more than one of them could use."""
+    """Most gangs that are booked at a time on nodes that more than one of them could use."""
     booked_per_namespace: int = 1
-    """Gangs of one namespace that are booked at a time."""
+    """Most gangs of one namespace that are booked at a time."""
     idle_share: float = 0.5
-    """The most of a resource of the whole cluster that may stand idle for all booked gangs
-    together. A gang with which it could be more is not booked."""
+    """Most of a resource of the cluster that may stay idle for all booked gangs together. A gang
+    that would need more is not booked."""
     namespace_idle_share: float = 0.5
-    """The same for those of one namespace."""
+    """The same for the gangs of one namespace."""
     horizon_seconds: float = 21_600.0
-    """Ends further away than this count as not known, and no gang keeps its place for longer."""
+    """An end of a pod further away than this counts as unknown. No gang keeps its booked place for
+    longer."""
     protection: ProtectionSettings = ProtectionSettings()
     min_runtime_seconds: dict[str, float] = field(default_factory=dict)
-    """Priority class -> pods of it that started less than this ago are never victims; the
-    others are ruled by plan.minRuntimeSeconds."""
+    """Priority class: pods of it that started less than this ago are no victims. For other pods
+    plan.minRuntimeSeconds counts."""
 
 
 def problems_of(fairness: FairnessSettings) -> list[str]:

@@ -17,11 +17,11 @@ class EnforceSettings(Section, frozen=True, kw_only=True):
     """For whom the extender acts; docs/observe.md."""
 
     namespaces: NamespaceSelector = field(default_factory=NamespaceSelector)
-    """Whose gangs are planned for; {}: everybody's. To the others it is as if it was not there,
-    but for the seats that are held."""
+    """Namespaces whose gangs are planned for. {}: all. In others the extender changes nothing, but
+    reserved nodes are held against their pods."""
     victims: Literal["enforced", "all"] = "enforced"
-    """Whose pods the extender may evict. enforced: only those of ``namespaces``. all: also those
-    of namespaces that nobody has let it act for."""
+    """Whose pods may be evicted. enforced: only pods of these namespaces. all: pods of every
+    namespace."""
 
     @property
     def everybody(self) -> bool:
@@ -33,13 +33,14 @@ class ObserveSettings(Section, frozen=True, kw_only=True):
     """What ``mode: observe`` keeps of what it has seen; docs/observe.md."""
 
     file: str = ""
-    """Where it is kept over a restart (JSON, replaced as a whole); "" = in memory only."""
+    """File that keeps what was observed over a restart (JSON). Empty: in memory only."""
     save_seconds: float = 60.0
-    """Between two writes of the file."""
+    """Pause between two writes of the file."""
     weeks: int = 8
-    """Weeks kept, this one included."""
+    """Weeks that are kept, the present one included."""
     gangs_per_week: int = 200
-    """Gangs told of one by one, those with most to tell; the sums count all."""
+    """Gangs that are listed one by one for a week, those with the most evictions first. The sums
+    count all gangs."""
 
 
 def problems_of(mode: str, enforce: EnforceSettings, observe: ObserveSettings) -> list[str]:

@@ -60,11 +60,12 @@ class OptOutRule(Section, frozen=True, kw_only=True):
     namespaces: NamespaceSelector | None = field(
         default_factory=lambda: NamespaceSelector(match_labels={OPT_OUT_NAMESPACE_LABEL: "allowed"})
     )
-    """Namespaces whose pods may opt out; {}: all, null: none."""
+    """Namespaces whose pods may opt out. {}: all. null: none."""
     preemptors_below: int = SYSTEM_CRITICAL
-    """It counts against preemptors of a priority below this."""
+    """The opt-out counts against preemptors below this priority."""
     shields: Literal["pod", "gang"] = "pod"
-    """Whether, in a gang that goes whole, the pod alone stays or all of its gang with it."""
+    """In a gang that is evicted as a whole: whether the pod alone stays (pod), or its whole gang
+    (gang)."""
 
 
 EVERYBODY = OptOutRule(namespaces=NamespaceSelector())
@@ -76,7 +77,8 @@ class PolicySettings(Section, frozen=True, kw_only=True):
     """What tenants may decide about others' preemption."""
 
     opt_out: dict[str, OptOutRule] = field(default_factory=dict)
-    """KEYS -> rule. ``default`` stands for the labels and annotations that are not named."""
+    """Way to opt out: its rule. The ways are DaemonSet, PodDisruptionBudget and the known labels
+    and annotations; default stands for those that are not named."""
 
     def rule(self, key: str) -> OptOutRule:
         """Return the rule for one way to opt out."""

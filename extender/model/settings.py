@@ -21,66 +21,79 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     """Where and how the verbs are served."""
 
     host: str = "127.0.0.1"
+    """Address on which the verbs are served."""
     port: int = 8888
+    """Port on which the verbs are served. 0 takes a free one."""
     max_body_bytes: int = 64 * 1024 * 1024
+    """Longest body of a request. A longer one is answered with 413."""
     keep_alive_seconds: int = 120
-    """Longer than the 90 s after which Go's client gives an idle connection up."""
+    """An idle connection is closed after this. Go's client gives one up after 90 s, so it is
+    longer."""
     drain_seconds: float = 10.0
-    """How long a graceful stop waits for calls in flight."""
+    """A graceful stop waits this long for open calls."""
     tls_cert_file: str = ""
+    """Certificate of the server, PEM. Without one the verbs are served in plain HTTP."""
     tls_key_file: str = ""
+    """Key of that certificate, PEM."""
     client_ca_file: str = ""
-    """When set, callers must show a certificate signed by it."""
+    """Authority that must have signed the certificate of a caller. Without it callers show none."""
     allowed_names: tuple[str, ...] = ()
-    """Who of them may call the verbs: common name, or DNS name or URI among the alternative
-    names, of the certificate. Empty: everybody who can connect."""
+    """Callers of the verbs, by a name in their certificate: common name, DNS name or URI. Empty:
+    every caller that can connect."""
     allow_open_port: bool = False
-    """Serve the verbs to strangers, if the option ``--allow-open-port`` says so too."""
+    """Serve the verbs to other machines without client certificates. The option --allow-open-port
+    must say so too."""
     health_host: str = ""
-    """Of the listener for health, metrics and debug; "" = as ``host``."""
+    """Address of the listener for health, metrics and debug. Empty: host."""
     health_port: int | None = None
-    """A listener of its own for health, metrics and debug, never the verbs; 0 takes a free port."""
+    """Port of a separate listener for health, metrics and debug. 0 takes a free one. null: the port
+    of the verbs."""
     open_metrics: bool = False
     """Show /metrics on a shared listener to callers without a token."""
     debug: bool | None = None
-    """Serve the debug API (decisions, reservations, gangs, snapshot). None: on loopback only.
-    True: elsewhere too, to those whom the API server allows it."""
+    """Serve the debug API. null: on loopback only. true: on other addresses too, to callers whom
+    the API server allows it."""
     max_header_bytes: int = 16 * 1024
-    """Of one request's line and headers."""
+    """Longest request line with headers."""
     max_connections: int = 512
-    """On one listener. One more closes the connection that has been idle longest."""
+    """Most connections of one listener. One more closes the connection that has been idle
+    longest."""
     max_bytes_in_flight: int = 128 * 1024 * 1024
-    """Of all bodies that are being read or answered."""
+    """Most bytes of all bodies that are being read or answered."""
     head_seconds: float = 10.0
-    """From a request's first byte to the end of its headers, and for a TLS handshake."""
+    """Longest time from the first byte of a request to the end of its headers, and for a TLS
+    handshake."""
     body_seconds: float = 10.0
-    """From the end of the headers to the end of the body; also how long an answer may wait for
-    a caller that does not read."""
+    """Longest time from the end of the headers to the end of the body. Also for a caller that does
+    not read its answer."""
     pod_wait_seconds: float = 1.0
-    """How long a verb waits for a pod that kube-scheduler knows and the cache does not yet."""
+    """A verb waits this long for a pod that kube-scheduler has seen and the cache has not."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least level of a log line that is written."""
 
 
 class ApiSettings(Section, frozen=True, kw_only=True):
     """What is written to the API server; see kube.gate."""
 
     connections: int = 64
-    """Writes at the same time."""
+    """Most writes to the API server at the same time."""
     requests_per_second: float = 1000.0
-    """Writes, averaged over a second; 0: no limit. The lease is exempt from both."""
+    """Most writes to the API server a second, on average. 0: no limit. The Lease is exempt."""
 
 
 class CacheSettings(Section, frozen=True, kw_only=True):
     """The watch cache."""
 
     stale_seconds: float = 10.0
-    """With a watch down, or no answer at all, this long, gang verbs refuse; pods of no gang
-    are served."""
+    """After this long without a working watch no gang is planned. Pods of no gang are still
+    served."""
     stall_seconds: float = 90.0
-    """A watch without event or bookmark for this long is torn down and restarted.
-    kube-apiserver sends a bookmark about every 60 s."""
+    """A watch without any event or bookmark for this long is opened again. kube-apiserver sends a
+    bookmark about every 60 s."""
     page_size: int = 500
+    """Objects on one page of a list request."""
     watch_list: bool = True
+    """Read the first state by a streaming watch (sendInitialEvents) where the API server can."""
 
 
 class GroupSettings(Section, frozen=True, kw_only=True):
@@ -104,112 +117,120 @@ class GroupSettings(Section, frozen=True, kw_only=True):
         "indexed-job",
         "skypilot",
     )
-    """In order of preference; leave one out to turn it off."""
+    """Dialects that are read, in order of preference. One that is left out is off."""
     unit: dict[str, Literal["all", "single"]] = field(default_factory=dict)
-    """Dialect -> how its gangs are disrupted, where the dialect itself does not say.
-    Default: "all", but for scheduling-plugins and scheduling-plugins-label "single"."""
+    """Dialect: whether its gangs are evicted as a whole (all) or pod by pod (single), where the
+    dialect does not say. Default: all, and single for scheduling-plugins and
+    scheduling-plugins-label."""
     starts_whole: dict[str, bool] = field(default_factory=dict)
-    """Dialect -> whether members wait for each other. Default: all but indexed-job."""
+    """Dialect: whether its members wait for each other. Default: true, but for indexed-job."""
     workload_priority: bool = False
-    """Kueue's WorkloadPriorityClass is a gang's priority, instead of its pods' own."""
+    """Kueue's WorkloadPriorityClass is the priority of a gang, instead of that of its pods."""
     custom: tuple[CustomGroup, ...] = ()
-    """Gangs of one's own making (model.custom_groups)."""
+    """Gangs that are named by a label or annotation of your own."""
     conditions: bool = True
-    """Write condition podgroup-extender.io/Scheduled on PodGroups of scheduling.k8s.io."""
+    """Write the condition podgroup-extender.io/Scheduled on PodGroups of scheduling.k8s.io."""
     settle_seconds: float = 1.0
-    """A gang of unknown size is complete when no member was added for this long."""
+    """A gang whose size is not declared is complete when no member was added for this long."""
     patience_seconds: dict[str, float] = field(default_factory=dict)
-    """Dialect -> how long its owners wait for pods to get a node before they give them up, where
-    that is known (groups.patience). See plan.slow_victims."""
+    """Dialect: how long its controllers wait for a node before they delete the pods again. See
+    plan.slowVictims."""
 
 
 class PlanSettings(Section, frozen=True, kw_only=True):
     """The search and what it may take."""
 
     branch_nodes: int = 200_000
+    """Most nodes of the search tree. A search that reaches it returns the best plan so far with its
+    bound."""
     seconds: float = 3.0
-    """Wall-clock limit of one search; well under kube-scheduler's httpTimeout."""
+    """Longest time of one search. It must be well below kube-scheduler's httpTimeout."""
     cost_order: str = "default"
-    """What is spared first: default, fewest-pods, fewest-gangs, fewest-gpus, least-work, or
-    one of cost_orders."""
+    """What is spared first: default, fewest-pods, fewest-gangs, fewest-gpus, least-work, or a name
+    from costOrders."""
     cost_orders: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Orders of one's own: name -> levels, what weighs most first (model.cost_order)."""
+    """Orders of your own: name, and its levels, the one that counts most first."""
     pdb_policy: Literal["respect", "prefer"] = "respect"
-    """respect: a plan never exceeds a budget. prefer: it may, at the highest cost."""
+    """respect: a plan never exceeds a PodDisruptionBudget. prefer: it may, at the highest cost."""
     budgets_per_namespace: int = 1000
-    """PodDisruptionBudgets of one namespace whose selectors are read, with ten times as many values
-    in all. Where there are more, each pod of the namespace counts as covered by two, which the
-    Eviction API refuses."""
+    """Most PodDisruptionBudgets of one namespace that are read, with ten times as many selector
+    values. In a namespace with more, every pod counts as covered by two budgets, which the Eviction
+    API refuses."""
     patience_seconds: float = 60.0
-    """Room of pods that terminate within this time counts as free (after waiting)."""
+    """Room of pods that terminate within this time counts as free, after a wait."""
     slow_victims: Literal["stay", "count"] = "stay"
-    """Of a gang whose owner's patience is known, pods that take longer to end: never its victims,
-    or counted at the level grace of the cost order."""
+    """Pods that take longer to end than the controllers of the preemptor wait. stay: they are no
+    victims. count: they may be, at a higher cost (level grace)."""
     min_runtime_seconds: float = 0.0
-    """Pods that started less than this ago are never victims."""
+    """Pods that started less than this ago are no victims."""
     evict_daemon_set_pods: bool = False
-    """Whether pods of a DaemonSet may be victims: their controller puts them back at once."""
+    """Pods of a DaemonSet may be victims. Their controller makes them again at once."""
     protected_namespaces: tuple[str, ...] = ("kube-system",)
+    """Namespaces whose pods are never victims."""
     retry_seconds: float = 2.0
-    """How soon an unchanged refusal is looked at again."""
+    """An unchanged refusal is searched again after this."""
     longest_retry_seconds: float = 30.0
-    """A refusal stands ten times as long as its search took, at most this long."""
+    """A refusal is kept for ten times as long as its search took, and for this long at most."""
     overrun_seconds: float = 10.0
-    """A search that has not ended this long after ``seconds`` is stopped by force: its planner
-    is replaced, and its gang is set aside for seats.suspend_seconds."""
+    """A search that takes this much longer than seconds is stopped by force. Its gang is suspended
+    for seats.suspendSeconds."""
     namespace_share: float = 0.5
-    """Of planning time one namespace gets while gangs of others wait; 1: as much as it asks for."""
+    """Most of the planning time of one namespace while gangs of others wait. 1: no limit."""
 
 
 class SeatSettings(Section, frozen=True, kw_only=True):
     """Reservations and their deadlines."""
 
     bind_seconds: float = 60.0
-    """Seats not taken this long after the room is free go back."""
+    """Reservations that are not used this long after the room is free are returned."""
     victim_slack_seconds: float = 30.0
-    """A victim not gone this long after its grace period makes the plan give up."""
+    """A victim that is still there this long after its grace period ends the plan."""
     max_replans: int = 3
-    """How often one plan may be changed, for pods that bypass filter aside."""
+    """How often one plan may be changed. Changes for pods that bypass filter do not count."""
     record_namespace: str = ""
-    """Where plan records (ConfigMaps) are kept; "" = our own namespace, else kube-system."""
+    """Namespace of the plan records (ConfigMaps). Empty: that of the extender's own pod, else
+    kube-system."""
     record_key_file: str = ""
-    """A key of 32 bytes at least, by which plan records are signed: mounted from a Secret. With
-    it a record that is not surely ours is kept aside; "" = the rights on the records' namespace
-    are what keeps strangers' out."""
+    """File with a key of 32 bytes or more that signs plan records. With it a record without a valid
+    signature is not used. Without it the rights on the namespace protect the records."""
     nominate: bool = True
-    """Write status.nominatedNodeName on members, a hint to autoscalers."""
+    """Nominate members to their reserved nodes (status.nominatedNodeName)."""
     give_ups: int = 3
-    """After so many plans in a row that were given up a gang is suspended; 0: never."""
+    """After this many failed plans in a row a gang is suspended. 0: never."""
     suspend_seconds: float = 3600.0
-    """For how long, unless the gang changes."""
+    """How long a gang is suspended, unless it changes."""
     rollback: Literal["keep", "delete"] = "keep"
-    """What becomes of members that are bound when the rest of the quorum cannot be. keep: they are
-    told of. delete: they are deleted, which is final for a bare pod."""
+    """What becomes of bound members when the rest of the minimum cannot be bound. keep: it is
+    reported. delete: they are deleted, which is final for a pod without a controller."""
 
 
 class BindSettings(Section, frozen=True, kw_only=True):
     """The bind verb, which lets a plan's members through together; docs/barrier.md."""
 
     enabled: bool = False
-    """Serve it. Needs the right to create pods/binding and an entry of its own with bindVerb."""
+    """Serve the bind verb. It needs the right to create pods/binding, and an extender entry with
+    bindVerb."""
     hold_seconds: float = 25.0
-    """A bind is held this long at most; with post_seconds below the entry's httpTimeout."""
+    """A binding is held this long at most. With postSeconds it must be below the entry's
+    httpTimeout."""
     post_seconds: float = 10.0
-    """How long one binding is tried when the API server does not take it at once."""
+    """One binding is tried for this long."""
     max_held: int = 4096
-    """Binds held at a time. Over HTTP each takes a connection."""
+    """Most bindings that are held at a time. Over HTTP each takes a connection."""
 
 
 class EvictionSettings(Section, frozen=True, kw_only=True):
     """How victims are evicted."""
 
     concurrency: int = 32
+    """Evictions that are sent at the same time."""
     attempts: int = 8
-    """Tries per victim on 429, 5xx and connection errors before the plan gives up."""
+    """How often one eviction is tried (429, 5xx, connection errors) before the plan looks for other
+    victims."""
     longest_grace_seconds: int = 3600
-    """A victim whose own grace period is longer is evicted with this one: seats wait no longer."""
+    """A victim with a longer grace period is evicted with this one."""
     per_namespace_hour: int = 0
-    """Pods that the gangs of one namespace may have evicted within an hour; 0: no limit."""
+    """Most pods that the gangs of one namespace may have evicted in an hour. 0: no limit."""
 
 
 JITTER = 1.2
@@ -220,51 +241,57 @@ class LeadershipSettings(Section, frozen=True, kw_only=True):
     """Which of several replicas acts: the holder of a Lease, with client-go's defaults."""
 
     enabled: bool = False
-    """Needed as soon as two replicas can run at the same time, a roll-out's included."""
+    """Use a Lease, so that one of several replicas acts. Needed wherever two can run, also during a
+    roll-out."""
     namespace: str = ""
-    """Of the Lease; "" = where plan records are kept."""
+    """Namespace of the Lease. Empty: that of the plan records."""
     name: str = "podgroup-extender"
-    """Of the Lease. Replicas that share plan records must share it."""
+    """Name of the Lease. Replicas that share plan records must share it."""
     identity: str = ""
-    """Who we are in the Lease; "" = host name and a random part, new with each start. One that
-    stays lets a restarted process go on at once, but no two processes may ever have it."""
+    """Name of this replica in the Lease. Empty: host name and a random part. With a fixed one a
+    restarted process continues at once, but no two processes may have the same."""
     lease_seconds: float = 15.0
-    """Others wait this long after the last renewal that they saw."""
+    """Another replica takes the Lease this long after the last renewal that it saw."""
     renew_seconds: float = 10.0
-    """A leader stops acting this long after its last renewal that surely worked."""
+    """A leader stops acting this long after its last successful renewal."""
     retry_seconds: float = 2.0
-    """Between two tries to renew or to get the Lease."""
+    """Pause between two tries to renew or to get the Lease."""
     label_pod: bool = False
-    """The leader labels its pod podgroup-extender.io/leader, for a Service to select; the pod
-    is the one named as the host, in our own namespace."""
+    """The leader labels its own pod podgroup-extender.io/leader, so that a Service can select
+    it."""
 
 
 class GrpcSettings(Section, frozen=True, kw_only=True):
     """The gRPC server; docs/grpc.md. Limits, debug, time to drain and log level are server's."""
 
     listen: str = ""
-    """IP:PORT, [IPv6]:PORT, localhost:PORT or unix:/absolute/path; "" = no gRPC."""
+    """Address of the gRPC server: IP:PORT, [IPv6]:PORT, localhost:PORT or unix:/path. Empty: no
+    gRPC server."""
     tls_cert_file: str = ""
-    """The three files: "" everywhere = those of server. A Unix socket uses none."""
+    """Certificate of the gRPC server, PEM. If all three files are empty those of server are
+    used."""
     tls_key_file: str = ""
+    """Key of that certificate, PEM."""
     client_ca_file: str = ""
-    """Callers must show a certificate signed by it; needed unless only this machine can call."""
+    """Authority that must have signed the certificate of a caller. Needed unless only this machine
+    can call."""
     allowed_names: tuple[str, ...] = ()
-    """Who of them may call the verbs and mirror the seats: common name, or DNS name or URI among
-    the alternative names, of the certificate. Empty with server's files = server.allowedNames.
-    Needed unless only this machine can call; empty there = everybody."""
+    """Callers of the verbs and of WatchSeats, by a name in their certificate: common name, DNS name
+    or URI. Empty with the files of server: server.allowedNames. Needed unless only this machine can
+    call."""
     max_calls: int = 64
-    """Calls answered at a time, streams apart; one more is RESOURCE_EXHAUSTED."""
+    """Most calls that are answered at a time, streams not counted. One more gets
+    RESOURCE_EXHAUSTED."""
     max_streams: int = 64
-    """Watches open at a time."""
+    """Most watches that are open at a time."""
 
 
 class Settings(Section, frozen=True, kw_only=True):
     """The whole file."""
 
     scheduler_names: tuple[str, ...] = ()
-    """Only pods of these schedulers are planned for; empty = of default-scheduler, and of those
-    that have asked since the start."""
+    """Only pods of these schedulers are planned for. Empty: those of default-scheduler, and of
+    every scheduler that has called since the start."""
     server: ServerSettings = ServerSettings()
     api: ApiSettings = ApiSettings()
     cache: CacheSettings = CacheSettings()
@@ -278,7 +305,7 @@ class Settings(Section, frozen=True, kw_only=True):
     fairness: FairnessSettings = FairnessSettings()
     grpc: GrpcSettings = GrpcSettings()
     mode: Mode = "enforce"
-    """observe: everything is planned and told, nothing is done (docs/observe.md)."""
+    """enforce: the extender acts. observe: it plans and reports, and changes nothing."""
     enforce: EnforceSettings = EnforceSettings()
     observe: ObserveSettings = ObserveSettings()
     status: StatusSettings = StatusSettings()

@@ -15,13 +15,13 @@ class StatusSettings(Section, frozen=True, kw_only=True):
     """What the leader writes for people who have kubectl and nothing else."""
 
     name: str = "podgroup-extender-status"
-    """Of the ConfigMap; "" = none is written."""
+    """Name of the ConfigMap. Empty: none is written."""
     namespace: str = ""
-    """Of the ConfigMap; "" = where plan records are kept."""
+    """Namespace of the ConfigMap. Empty: that of the plan records."""
     seconds: float = 30.0
-    """Between two writes, at least."""
+    """Least pause between two writes."""
     heartbeat_seconds: float = 300.0
-    """It is written this long after the last time even when nothing has changed."""
+    """It is written at least this often, also when nothing has changed."""
 
 
 def problems_of(status: StatusSettings) -> list[str]:

@@ -16,14 +16,14 @@ class TracingSettings(Section, frozen=True, kw_only=True):
     """Where traces are sent; docs/operations.md has what is in them."""
 
     endpoint: str = ""
-    """URL of an OTLP/HTTP receiver; without a path /v1/traces is meant. "" = no traces."""
+    """URL of an OTLP/HTTP receiver. Without a path /v1/traces is used. Empty: no traces."""
     headers_file: str = ""
-    """Headers of each request, one "Name: value" a line; read at the start, mounted from a
-    Secret."""
+    """File with headers for each request, one "Name: value" on a line. It is read at the start, and
+    belongs into a Secret."""
     ca_file: str = ""
-    """Who signs the receiver's certificate; "" = who is trusted publicly."""
+    """Authority of the receiver's certificate. Empty: the public ones."""
     sample_ratio: float = 1.0
-    """The share of gangs whose life is sent."""
+    """Share of gangs that are traced."""
 
     @property
     def url(self) -> str:

@@ -48,7 +48,15 @@ templates_path = ["templates"]
 CONTENTS: dict[str, dict[str, list[str]]] = {
     "README": {
         "First": ["docs/observe", "docs/install", "docs/migrate", "docs/console", "docs/cli"],
-        "Run it": ["docs/operations", "docs/security", "docs/runbooks", "docs/systems/README"],
+        "Run it": [
+            "docs/operations",
+            "docs/reference/configuration",
+            "docs/reference/metrics",
+            "docs/security",
+            "docs/tenants",
+            "docs/runbooks",
+            "docs/systems/README",
+        ],
         "More ways in": ["docs/barrier", "docs/plugin", "docs/grpc"],
         "How it works": [
             "docs/architecture",
@@ -56,6 +64,7 @@ CONTENTS: dict[str, dict[str, list[str]]] = {
             "docs/mutation",
             "docs/checked",
             "docs/actuation",
+            "docs/reservations",
             "docs/nominations",
             "docs/fairness",
             "docs/reliability",
