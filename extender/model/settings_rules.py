@@ -119,7 +119,7 @@ def _server(s: ServerSettings) -> tuple[SettingsRule, ...]:
         ),
         (
             not s.allowed_names or bool(s.client_ca_file),
-            "server.allowedNames needs server.clientCaFile: nobody shows a name without it",
+            "server.allowedNames needs server.clientCaFile: callers show no name without it",
         ),
         (all(s.allowed_names), "server.allowedNames must not hold an empty name"),
         (

@@ -34,4 +34,4 @@ def test_every_field_of_the_api_is_in_the_table_once(kind: str) -> None:
 def test_every_row_says_who_checks_it() -> None:
     words = {"compared", "lists", "no filter"}
     assert {word for _, word in rows("Fields of a pod")} == words
-    assert {word for _, word in rows("Filters of kube-scheduler")} == words | {"nobody"}
+    assert {word for _, word in rows("Filters of kube-scheduler")} == words | {"none"}

@@ -1,0 +1,79 @@
+"""Plain English: sentences of 25 words at most, and no phrasing that speaks of things as people.
+
+``python -m tools.docs.prose`` prints what is wrong with the pages in PLAIN; ``./run lint`` runs it.
+A page that is rewritten is added there. vale would need a program of its own on every machine, and
+proselint looks at neither of the two rules.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LONGEST = 25
+"""Words of a sentence."""
+PLAIN = (
+    "README.md",
+    "docs/actuation.md",
+    "docs/checked.md",
+    "docs/reference/configuration.md",
+    "docs/reference/metrics.md",
+    "docs/reservations.md",
+    "docs/tenants.md",
+)
+"""Pages that are held to it."""
+BANNED = {
+    r"\bwho(ever)? goes\b": "say which pods are evicted",
+    r"\bnobody\b": "say which pod, gang or caller is meant",
+    r"\bwhoever\b": "say which pod, gang or caller is meant",
+    r"\b(is|are|was|were) let go of\b": "say that it is left alone, or no longer evicted",
+    r"\b(is|are|was|were) told of\b": "say where it is shown",
+    r"\bby (our|its|whose) hand\b": "say who evicted it",
+    r"\bneed(s)? not go\b": "say that it is not evicted",
+    r"\b(is|are|was|were) made anew\b": "is created again",
+    r"\bin flight\b": "being carried out, open or on its way",
+    r"\bturns? of the planner\b": "scheduling cycle",
+    r"\bhas its own life\b": "process",
+    r"\blife before\b": "an earlier process",
+}
+"""Pattern -> what to write instead."""
+BLOCK = re.compile(r"```.*?```|~~~.*?~~~|<!--.*?-->", re.DOTALL)
+LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+CODE = re.compile(r"`[^`]*`")
+MARKER = re.compile(r"^(?:[-*>]|\d+\.|#+) ")
+END = re.compile(r"(?<=[.:;!?])[)\"']?\s+|\n\n+|\n(?=\s*(?:[-*] |\d+\. |#|\|))")
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a page: no code blocks; code in a line is a word, a cell a sentence."""
+    text = BLOCK.sub("\n\n", text)
+    text = CODE.sub("CODE", LINK.sub(r"\1", text))
+    for part in END.split(text):
+        for cell in part.split("|"):
+            if sentence := MARKER.sub("", " ".join(cell.split())):
+                yield sentence
+
+
+def problems(page: str, text: str) -> Iterator[str]:
+    """Yield what is wrong with a page, in words."""
+    for sentence in sentences(text):
+        words = len(sentence.split())
+        if words > LONGEST:
+            yield f"{page}: {words} words, {LONGEST} at most: {sentence}"
+        for pattern, instead in BANNED.items():
+            if found := re.search(pattern, sentence, re.IGNORECASE):
+                yield f'{page}: "{found[0]}": {instead}: {sentence}'
+
+
+def main() -> int:
+    """Exit status 1 when a page of PLAIN is not plain."""
+    wrong = [each for page in PLAIN for each in problems(page, (ROOT / page).read_text())]
+    print("\n".join(wrong) or f"prose: {len(PLAIN)} pages, no sentence above {LONGEST} words")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
