@@ -48,7 +48,7 @@ END = re.compile(r"(?<=[.:;!?])[)\"']?\s+|\n\n+|\n(?=\s*(?:[-*] |\d+\. |#|\|))")
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a page: no code blocks; code in a line is a word, a cell a sentence."""
+    """Yield the sentences of a page. A cell of a table is one; code within a line is a word."""
     text = BLOCK.sub("\n\n", text)
     text = CODE.sub("CODE", LINK.sub(r"\1", text))
     for part in END.split(text):
