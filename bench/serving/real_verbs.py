@@ -13,12 +13,11 @@ these a moment ago, and may be on their way to any.
 
 from __future__ import annotations
 
-import time
-
 from bench.serving.verbs_bench import node_names
 from extender.cache.cache import Cache
 from extender.gang.controller.wiring import coordinate
 from extender.gang.core.reservations import Preemption
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
@@ -89,7 +88,7 @@ def _verbs(seats: int, others: int = 0) -> ExtenderVerbs:
     coordinator.readiness.recovered = True
     if seats:
         coordinator.reservations.open_preemption(_preemption(offered[:seats]), ())
-    spare = Spare(coordinator.reservations, cache, (lambda: 0.0) if others else time.monotonic)
+    spare = Spare(coordinator.reservations, cache, Clocks(lambda: 0.0) if others else Clocks())
     for i in range(others):
         other = Pod(uid=f"o{i}", namespace="shop", name=f"o{i}", requests=(("cpu", 10),))
         for name in offered[:seats]:

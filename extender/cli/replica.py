@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
 from typing import Any, cast
@@ -73,7 +72,7 @@ class Replica:
     def _begin(self) -> None:
         """Put a coordinator in place that knows nothing but the cluster."""
         self.coordinator = self._make(self.leadership, self.heartbeats)
-        spare = Spare(self.coordinator.reservations, self._cache, time.monotonic)
+        spare = Spare(self.coordinator.reservations, self._cache, self.coordinator.clocks)
         self.verbs = ExtenderVerbs(self._cache, self.coordinator, spare, self._settings)
         for pod in self._cache.store.pods.by_uid.values():
             self.coordinator.observe(None, pod)

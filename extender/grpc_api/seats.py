@@ -137,7 +137,7 @@ class SeatBoard:
         ]
         held += [
             (claim.hold, tuple(each for each in claim.awaited if each[1]), claim.asked)
-            for claim in reservations.booked.claims_on(node)
+            for claim in reservations.booked.get(node, ())
         ]
         held.sort(key=lambda each: (-each[0].priority, each[0].uid))
         if not held:

@@ -6,12 +6,14 @@ that room on the node, present or about to come free, is promised.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
 from extender.gang.core.reservations import Reservations
+from extender.gang.plan.booking import keep_off
+from extender.gang.runtime.clocks import Clocks
 from extender.model.objects import GangKey, Pod, Requests
 from extender.model.texts import some
 from extender.verbs.allowances import Allowances, Pods
@@ -34,12 +36,11 @@ class SeatClaim(Struct, frozen=True):
 class Spare:
     """Answers whether a pod fits beside the seats held on a node."""
 
-    def __init__(
-        self, reservations: Reservations, rooms: Rooms, monotonic: Callable[[], float]
-    ) -> None:
+    def __init__(self, reservations: Reservations, rooms: Rooms, clocks: Clocks) -> None:
         self._reservations = reservations
         self._rooms = rooms
-        self._allowances = Allowances(rooms, monotonic)
+        self._clocks = clocks
+        self._allowances = Allowances(rooms, clocks.monotonic)
         self._claims: dict[tuple[str, int], SeatClaim | None] = {}
         self._claims_version = -1
 
@@ -52,9 +53,10 @@ class Spare:
         """
         claim = self._claim(node, pod.priority)
         # What keeps nothing yet matters to who would evict those that it waits for.
+        claims = self._reservations.booked.get(node, ())
         booked = [
             each
-            for each in self._reservations.booked.against(node, pod)
+            for each in (keep_off(claims, pod, self._clocks.wall()) if claims else ())
             if leaving or each.hold.requests
         ]
         if claim is None and not booked:

@@ -34,7 +34,7 @@ class ExtenderVerbs:
             resolver=coordinator.resolver,
             enforcement=Enforcement(settings.enforce),
             spare=spare,
-            samples=Samples(coordinator.monotonic),
+            samples=Samples(coordinator.clocks.monotonic),
             shown=coordinator.preemptions.preconditions.shown,
             takes=coordinator.preemptions.evictions.takes,
             spared=coordinator.preemptions.preconditions.spared,

@@ -7,8 +7,10 @@ a step.
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Iterable
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -24,10 +26,11 @@ from extender.groups.resolver import Resolver
 from extender.model.fairness import FairnessSettings
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, GroupObject, Node, Pod
-from extender.model.plan import Hold, Plan, Refusal
+from extender.model.plan import Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.verbs.spare import Spare
+from tests.gang.desk import kept_on, played
 from tests.gang.world import NOW, group, node, pod
 
 GPU = "nvidia.com/gpu"
@@ -90,21 +93,18 @@ class Stream:
         self._planner = Planner(Settings(), self._resolver)
         self._reservations = Reservations()
         self._state = self._look()
-        self._bookings = Bookings(
-            FairnessSettings(
-                booking=booking,
-                patience_seconds=PATIENCE,
-                idle_share=1.0,
-                namespace_idle_share=1.0,
-            ),
-            self._reservations,
-            Clocks(monotonic=lambda: float(self.now), wall=lambda: NOW + self.now),
-            lambda: self._state,
-            self._gang,
-            self._refused.get,
-            self._search,
+        fairness = FairnessSettings(
+            booking=booking,
+            patience_seconds=PATIENCE,
+            idle_share=1.0,
+            namespace_idle_share=1.0,
         )
-        self._spare = Spare(self._reservations, self, lambda: float(self.now))
+        clocks = Clocks(monotonic=lambda: float(self.now), wall=lambda: NOW + self.now)
+        cluster: Any = self
+        self._bookings = Bookings(
+            Settings(fairness=fairness), self._reservations, cluster, cluster, cluster, clocks
+        )
+        self._spare = Spare(self._reservations, self, clocks)
 
     # -- what the parts ask for -----------------------------------------------------------
 
@@ -122,13 +122,20 @@ class Stream:
     def _key(self, name: str) -> GangKey:
         return GangKey("pod-group", self._own if name == BIG else "default", name)
 
-    def _gang(self, key: GangKey) -> Gang:
-        return self._resolver.resolve(key, self._state)
+    def snapshot(self) -> Snapshot:
+        """Return the cluster, as the cache does."""
+        return self._state
 
-    async def _search(
-        self, gang: Gang, snapshot: Snapshot, holds: tuple[Hold, ...]
-    ) -> Plan | Refusal:
-        return self._planner.plan(GangQuestion(gang, snapshot, holds))
+    def shown(self) -> Snapshot:
+        """Return the cluster as planning sees it."""
+        return self._state
+
+    def resolve(self, key: GangKey, snapshot: Snapshot) -> Gang:
+        """Return the gang as it is."""
+        return self._resolver.resolve(key, snapshot)
+
+    def _gang(self, key: GangKey) -> Gang:
+        return self.resolve(key, self._state)
 
     @property
     def generation(self) -> int:
@@ -250,7 +257,9 @@ class Stream:
             self._state = self._look()
             self._singles()
             self._gangs()
-            await self._bookings.round(list(self._refused))
+            if self._bookings.on:
+                for _ in played(self._bookings, dict(self._refused), self._planner.plan):
+                    await asyncio.sleep(0)
             self._order()
             self._measure()
             self.now += 1
@@ -276,8 +285,8 @@ class Stream:
         whole = self._each * len(self._nodes)
         kept = sum(
             min(dict(hold.requests).get(GPU, 0), self._free(name)[GPU])
-            for name in self._reservations.booked.nodes()
-            for hold in self._reservations.booked.on(name)
+            for name in self._reservations.booked
+            for hold in kept_on(self._reservations, name)
             if hold.gang.name == BIG
         )
         outcome.kept += kept

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from msgspec.structs import replace
 
-from extender.gang.booking.bookings import Bookings
+from extender.gang.booking.bookings import Answer, Bookings, Effects
 from extender.gang.core.reservations import Reservations
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
@@ -14,11 +15,15 @@ from extender.gang.runtime.clocks import Clocks
 from extender.groups.resolver import Resolver
 from extender.model.fairness import FairnessSettings
 from extender.model.gang import Gang
-from extender.model.objects import GangKey, GroupObject, Node, Pod, PodShape
+from extender.model.mode import EnforceSettings
+from extender.model.objects import DEFAULT_SCHEDULER, GangKey, GroupObject, Node, Pod, PodShape
 from extender.model.plan import Code, Hold, Plan, Refusal
+from extender.model.policy import NamespaceSelector
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from tests.gang.world import NOW, gang_key, group, node, pod, snapshot
+
+OURS = {"enforced": "yes"}
 
 
 class Desk:
@@ -33,11 +38,8 @@ class Desk:
         """By how much the wall clock was set."""
         self.asked: list[GangKey] = []
         self.failed: list[str] = []
-        self.beats = 0
         self.search_seconds = 0.0
         """For how long the planner works on a question."""
-        self.reads = 0
-        """How often the cluster was looked at."""
         self.code = Code.INFEASIBLE
         """What the gangs were told last."""
         self.left_alone: set[str] = set()
@@ -58,25 +60,28 @@ class Desk:
             "booked_per_namespace": 8,
             **settings,
         }
+        cluster: Any = self
         self.bookings = Bookings(
-            FairnessSettings(booking=True, **wanted),  # type: ignore[arg-type]
+            Settings(
+                fairness=FairnessSettings(booking=True, **wanted),  # type: ignore[arg-type]
+                enforce=EnforceSettings(namespaces=NamespaceSelector(match_labels=OURS)),
+            ),
             self.reservations,
-            Clocks(monotonic=lambda: self.seconds, wall=lambda: NOW + self.seconds + self.clock),
-            self.read,
-            self.resolve,
-            lambda key: Refusal(gang=key, code=self.code, message="it fits nowhere"),
-            self.search,
-            beat=self.beat,
-            failed=lambda key, error: self.failed.append(f"{key.name}: {error}"),
-            acts_for=lambda namespace: namespace not in self.left_alone,
+            preconditions=cluster,
+            gangs=cluster,
+            source=cluster,
+            clocks=Clocks(lambda: self.seconds, lambda: NOW + self.seconds + self.clock),
         )
 
-    def beat(self) -> None:
-        self.beats += 1
-
-    def read(self) -> Snapshot:
-        self.reads += 1
+    def shown(self) -> Snapshot:
+        """The cluster as planning sees it."""
         return self.state
+
+    def snapshot(self) -> Snapshot:
+        """The cluster as it is, with the labels of its namespaces."""
+        names = [each.namespace for each in self.pods] + [each.namespace for each in self.groups]
+        labels = {name: {} if name in self.left_alone else OURS for name in names}
+        return replace(self.state, namespaces=labels)
 
     def look(self) -> Snapshot:
         """The cluster as it is now."""
@@ -90,15 +95,15 @@ class Desk:
         )
         return self.state
 
-    def resolve(self, key: GangKey) -> Gang:
+    def resolve(self, key: GangKey, state: Snapshot) -> Gang:
         if key.name in self.unreadable:
             raise ValueError("unreadable")
-        return self._resolver.resolve(key, self.state)
+        return self._resolver.resolve(key, state)
 
-    async def search(self, gang: Gang, state: Snapshot, holds: tuple[Hold, ...]) -> Plan | Refusal:
-        self.asked.append(gang.key)
+    def search(self, question: GangQuestion) -> Plan | Refusal:
+        self.asked.append(question.gang.key)
         self.seconds += self.search_seconds
-        answer = self._planner.plan(GangQuestion(gang, state, holds))
+        answer = self._planner.plan(question)
         self.meanwhile()
         return answer
 
@@ -129,11 +134,18 @@ class Desk:
         self.look()
         self.bookings.observe(gone, None)
 
-    async def round(self, seconds: float = 0.0) -> None:
+    def round(self, seconds: float = 0.0) -> None:
         """One round, after so long."""
         self.seconds += seconds
         self.look()
-        await self.bookings.round([gang_key(each.name, each.namespace) for each in self.groups])
+        self.look_after()
+
+    def look_after(self) -> None:
+        """One round on the cluster as it was looked at last."""
+        keys = [gang_key(each.name, each.namespace) for each in self.groups]
+        told = {key: Refusal(gang=key, code=self.code, message="it fits nowhere") for key in keys}
+        for effects in played(self.bookings, told, self.search):
+            self.failed += [f"{key.name}: {error}" for key, error in effects.failed]
 
     @property
     def booked(self) -> set[str]:
@@ -145,6 +157,33 @@ class Desk:
         told = self.bookings.describe()
         [why] = (each["why"] for each in told if each["gang"].endswith("/" + name))
         return str(why)
+
+
+def played(
+    bookings: Bookings,
+    refusals: dict[GangKey, Refusal],
+    search: Callable[[GangQuestion], Plan | Refusal],
+) -> Iterator[Effects]:
+    """Play a round of gangs that were refused; yield its effects after each step."""
+    asking = bookings.round(list(refusals), refusals, (DEFAULT_SCHEDULER,))
+    answer: Answer = None
+    while True:
+        try:
+            question = asking.send(answer)
+        except StopIteration:
+            return
+        finally:
+            yield bookings.effects()
+        try:
+            answer = search(question)
+        except Exception as error:
+            answer = error
+
+
+def kept_on(reservations: Reservations, node: str) -> list[Hold]:
+    """What booked starts keep of a node now."""
+    claims = reservations.booked.get(node, ())
+    return [claim.hold for claim in claims if claim.hold.requests]
 
 
 def batch(name: str, on: str, **how: object) -> Pod:

@@ -113,7 +113,7 @@ class Rig:
                 self.coordinator.observe_node(change.old, change.new)
 
         self.cache.subscribe(observe)
-        spare = Spare(self.coordinator.reservations, self.cache, time.monotonic)
+        spare = Spare(self.coordinator.reservations, self.cache, self.coordinator.clocks)
         self.verbs = ExtenderVerbs(self.cache, self.coordinator, spare, settings)
         await self.cache.start()
         await self.cache.wait_synced(60)
@@ -345,7 +345,7 @@ def let_go(fault: Fault) -> None:
 
 def anywhere(rig: Rig) -> Candidates:
     """Every node is a candidate."""
-    return Candidates(frozenset(rig.cache.snapshot().nodes), rig.coordinator.monotonic())
+    return Candidates(frozenset(rig.cache.snapshot().nodes), rig.coordinator.clocks.monotonic())
 
 
 def low_pods(rig: Rig) -> list[Pod]:

@@ -7,85 +7,84 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.booking.booking_pace import FAILED_SECONDS
-from extender.gang.controller.planner_thread import Overran
-from tests.gang.desk import Desk, batch, full
+from extender.gang.booking.booking_line import FAILED_SECONDS
+from tests.gang.desk import Desk, batch, full, kept_on
 from tests.gang.world import NOW, gang_key, node, pod
 
 
-async def test_who_cannot_be_booked_displaces_nobody() -> None:
+def test_who_cannot_be_booked_displaces_nobody() -> None:
     nodes, pods = full(3)
     pods[2] = replace(pods[2], endless=True)
     desk = Desk(nodes, pods)
     desk.gang("fits", 2, 5)
     desk.gang("never", 3, 6)
-    await desk.round()
+    desk.round()
     assert desk.booked == {"fits"}
     [before] = (each for each in desk.bookings.describe() if each["booked"])
     for _ in range(20):
-        await desk.round(3.0)
+        desk.round(3.0)
         [now] = (each for each in desk.bookings.describe() if each["booked"])
         assert (now["gang"], now["since"]) == (before["gang"], before["since"])
     assert desk.asked.count(gang_key("never")) > 2, "it was tried again meanwhile"
 
 
-async def test_who_is_more_urgent_and_can_be_booked_displaces() -> None:
+def test_who_is_more_urgent_and_can_be_booked_displaces() -> None:
     desk = Desk(*full(2))
     desk.gang("fits", 2, 5)
-    await desk.round()
+    desk.round()
     assert desk.booked == {"fits"}
     desk.gang("more", 2, 6)
-    await desk.round(3.0)
+    desk.round(3.0)
     assert desk.booked == {"more"}
-    await desk.round(3.0)
+    desk.round(3.0)
     assert desk.booked == {"more"}
 
 
-async def test_all_that_are_beside_make_way() -> None:
+def test_all_that_are_beside_make_way() -> None:
     desk = Desk(*full(2))
     desk.gang("even", 1, 5, "even")
     desk.gang("odd", 1, 4, "odd")
-    await desk.round()
+    desk.round()
     assert desk.booked == {"even", "odd"}, "they share no node"
     desk.gang("both", 2, 6)
-    await desk.round(3.0)
+    desk.round(3.0)
     assert desk.booked == {"both"}
 
 
-async def test_nobody_makes_way_where_one_of_them_is_not_less_urgent() -> None:
+def test_nobody_makes_way_where_one_of_them_is_not_less_urgent() -> None:
     desk = Desk(*full(4))
     desk.gang("even", 1, 7, "even")
     desk.gang("odd", 1, 4, "odd")
-    await desk.round()
+    desk.round()
     assert desk.booked == {"even", "odd"}
     desk.gang("both", 1, 6)
-    await desk.round(3.0)
+    desk.round(3.0)
     assert desk.booked == {"even", "odd"}
 
 
-async def test_an_enforced_end_stays_sure_where_an_earlier_one_is_likely() -> None:
+def test_an_enforced_end_stays_sure_where_an_earlier_one_is_likely() -> None:
     desk = Desk(*full(2, limit=5000))
     desk.bookings.run_times.ended(pod("q", on="n0", started=NOW - 600), NOW)
     desk.gang("big", 2, 5)
-    await desk.round()
+    desk.round()
     assert desk.booked == {"big"}, "nobody has to guess until when room could stand idle"
     [told] = desk.bookings.describe()
     assert [each["sure"] for each in told["waitsFor"]] == [True, True]
 
 
-async def test_who_was_let_in_is_counted_on_whatever_is_observed_later() -> None:
+def test_who_was_let_in_is_counted_on_whatever_is_observed_later() -> None:
     desk = Desk(*full(2, limit=5000))
     desk.gang("big", 2, 5)
-    await desk.round()
+    desk.round()
     desk.pods = [each for each in desk.pods if each.name != "b0"]
     desk.pods.append(batch("between", "n0", limit=3000, started=NOW))
     desk.look()
     desk.bookings.run_times.ended(pod("q", on="n0", started=NOW - 600), NOW)
     asked = len(desk.asked)
-    await desk.round(3.0)
+    desk.round(3.0)
     assert desk.booked == {"big"}
     assert len(desk.asked) == asked, "nothing has to be worked out again"
-    assert [each for name in ("n0", "n1") for each in desk.reservations.booked.on(name)] == []
+    assert [each for name in ("n0", "n1") for each in kept_on(desk.reservations, name)] == []
 
 
 def cordoned(desk: Desk) -> None:
@@ -108,7 +107,7 @@ def grown(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("change", [cordoned, shrunk, more_urgent, grown])
-async def test_what_changed_while_it_was_worked_out_is_not_booked(
+def test_what_changed_while_it_was_worked_out_is_not_booked(
     change: Callable[[Desk], None],
 ) -> None:
     desk = Desk(*full(2))
@@ -120,13 +119,13 @@ async def test_what_changed_while_it_was_worked_out_is_not_booked(
         desk.meanwhile = lambda: None
 
     desk.meanwhile = meanwhile
-    await desk.bookings.round([gang_key("big")])
+    desk.look_after()
     assert desk.asked
     assert desk.booked == set()
-    assert desk.reservations.booked.nodes() == set()
+    assert not desk.reservations.booked
 
 
-async def test_a_gang_whose_search_fails_keeps_no_other_from_its_turn() -> None:
+def test_a_gang_whose_search_fails_keeps_no_other_from_its_turn() -> None:
     desk = Desk(*full(2))
     desk.gang("bad", 2, 6)
     desk.gang("good", 2, 5)
@@ -137,30 +136,30 @@ async def test_a_gang_whose_search_fails_keeps_no_other_from_its_turn() -> None:
 
     desk.meanwhile = fails
     for _ in range(20):
-        await desk.round(3.0)
+        desk.round(3.0)
     assert desk.booked == {"good"}
     assert desk.failed == ["bad: no such thing"], "it is not tried again for some minutes"
     [told] = (each for each in desk.bookings.describe() if not each["booked"])
     assert "could not be worked out" in told["why"]
     desk.meanwhile = lambda: None
-    await desk.round(FAILED_SECONDS)
+    desk.round(FAILED_SECONDS)
     assert desk.booked == {"bad"}
 
 
-async def test_a_gang_that_cannot_be_read_keeps_no_other_from_its_turn() -> None:
+def test_a_gang_that_cannot_be_read_keeps_no_other_from_its_turn() -> None:
     desk = Desk(*full(4))
     desk.gang("bad", 1, 6, "even")
     desk.gang("good", 1, 5, "odd")
-    await desk.round()
+    desk.round()
     assert desk.booked == {"bad", "good"}
     desk.unreadable.add("bad")
     desk.gang("later", 1, 4)
-    await desk.round(3.0)
+    desk.round(3.0)
     assert desk.booked == {"good"}, "what is kept for it is given back"
     assert set(desk.failed) == {"bad: unreadable"}
 
 
-async def test_each_question_beats_and_many_moments_are_not_all_asked_about() -> None:
+def test_each_question_beats_and_many_moments_are_not_all_asked_about() -> None:
     nodes = [node("n0"), node("n1")]
     pods = [
         replace(pod(f"b{i}", on=f"n{i % 2}", priority=9, cpu=0.25), limit=1000 + 100 * i)
@@ -169,45 +168,45 @@ async def test_each_question_beats_and_many_moments_are_not_all_asked_about() ->
     desk = Desk(nodes, pods)
     desk.gang("big", 2, 5)
     desk.search_seconds = 0.6
-    await desk.round()
-    assert desk.beats == len(desk.asked) <= 3
+    desk.round()
+    assert len(desk.asked) <= 3
     assert desk.booked == {"big"}, "with a start that may not be the earliest"
     [told] = desk.bookings.describe()
     assert told["start"] is not None
 
 
-async def test_starts_that_do_not_hold_are_worked_out_again_a_tenth_of_the_time() -> None:
+def test_starts_that_do_not_hold_are_worked_out_again_a_tenth_of_the_time() -> None:
     desk = Desk(*full(8), booked_per_domain=4)
     for i in range(4):
         desk.gang(f"g{i}", 1, 5)
-    await desk.round()
+    desk.round()
     assert len(desk.booked) == 4
     used = {seat for each in desk.bookings.describe() for seat in each["seats"].values()}
     desk.nodes = [replace(each, unschedulable=each.name in used) for each in desk.nodes]
     desk.asked.clear()
     desk.search_seconds = 0.6
     began = desk.seconds + 3.0
-    await desk.round(3.0)
+    desk.round(3.0)
     assert len(desk.asked) <= 2, "one of the four"
     for _ in range(100):
-        await desk.round(0.1)
+        desk.round(0.1)
     spent = len(desk.asked) * desk.search_seconds
     assert len(desk.asked) >= 2, "one after the other"
     assert spent <= (desk.seconds - began) / 5 + 2 * desk.search_seconds
 
 
-async def test_a_search_that_does_not_end_pauses_the_booking_and_nothing_else() -> None:
+def test_a_search_that_does_not_end_pauses_the_booking_and_nothing_else() -> None:
     desk = Desk(*full(2))
     desk.gang("large", 2, 6)
     desk.gang("good", 2, 5)
 
     def overruns() -> None:
         if desk.asked[-1].name == "large":
-            raise Overran
+            raise TimeoutError
 
     desk.meanwhile = overruns
     for _ in range(10):
-        await desk.round(3.0)
+        desk.round(3.0)
     assert desk.booked == {"good"}
     assert desk.asked.count(gang_key("large")) == 1
     assert desk.failed == [], "it is no fault"

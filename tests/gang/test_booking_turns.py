@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from extender.gang.booking.booking_line import BookingLine
-from extender.gang.booking.booking_pace import AGAIN_SECONDS, LONGEST_AGAIN_SECONDS
+from extender.gang.booking.booking_line import (
+    AGAIN_SECONDS,
+    LONGEST_AGAIN_SECONDS,
+    BookingLine,
+    PodEnds,
+)
+from extender.gang.plan.booking import Booking
 from extender.gang.runtime.clocks import Clocks
+from extender.model.fairness import FairnessSettings
 from extender.model.gang import Gang
+from extender.model.snapshot import Snapshot
 from tests.gang.desk import Desk, full
 from tests.gang.world import NOW, gang_key, pod
 
@@ -18,48 +25,50 @@ def waits(name: str) -> Gang:
 
 def test_who_has_lost_its_turn_stands_behind_younger_ones_of_its_namespace() -> None:
     seconds = [0.0]
-    line = BookingLine(
-        Clocks(monotonic=lambda: seconds[0], wall=lambda: NOW + seconds[0]), 10.0, 100.0
-    )
+    clocks = Clocks(monotonic=lambda: seconds[0], wall=lambda: NOW + seconds[0])
+    settings = FairnessSettings(patience_seconds=10.0, horizon_seconds=100.0)
+    line = BookingLine(settings, clocks, PodEnds(clocks, 100.0))
     old, young = waits("old"), waits("young")
     line.seen([old], ())
+    booking = Booking(old.key, 0, NOW, None, {}, {}, frozenset(), frozenset())
+    line.entered(booking, None, Snapshot(generation=1))
     seconds[0] = 20.0
-    line.lose(old.key, 20.0, "why", within=True)
+    line.left(old.key, "why", own=True)
     seconds[0] = 30.0
     line.seen([old, young], ())
     assert line.place(young) < line.place(old)
     seconds[0] = 1000.0
     assert line.place(young) < line.place(old), "until it is booked, and not for a time"
-    line.booked(old.key)
+    line.entered(booking, None, Snapshot(generation=1))
     assert line.place(old) < line.place(young)
 
 
-async def test_who_is_booked_anew_does_not_count_beside_itself() -> None:
+def test_who_is_booked_anew_does_not_count_beside_itself() -> None:
     """A fifth may idle for it at the old nodes, and a fifth at the new ones."""
     desk = Desk(*full(10, namespace="third"), idle_share=0.3)
     desk.gang("even", 4, 5, "even")
-    await desk.round()
+    desk.round()
     assert desk.booked == {"even"}
     booking = desk.bookings.get(gang_key("even"))
     assert booking is not None
     lost = min(booking.nodes())
     desk.nodes = [replace(n, unschedulable=n.name == lost) for n in desk.nodes]
-    await desk.round(3.0)
+    desk.round(3.0)
     booking = desk.bookings.get(gang_key("even"))
     assert booking is not None, desk.why("even")
     assert lost not in booking.nodes()
 
 
-async def test_room_that_comes_free_is_looked_at_before_a_long_pause_is_over() -> None:
+def test_room_that_comes_free_is_looked_at_before_a_long_pause_is_over() -> None:
     """A service is on its node: it is asked about ever more seldom."""
     desk = Desk(*full(1, endless=True, started=NOW))
     desk.gang("mine", 1, 5)
     for _ in range(12):
-        await desk.round(LONGEST_AGAIN_SECONDS)
+        desk.round(LONGEST_AGAIN_SECONDS)
     assert desk.booked == set()
-    await desk.round(LONGEST_AGAIN_SECONDS)
+    desk.round(LONGEST_AGAIN_SECONDS)
     desk.remove("b0")
-    await desk.round(AGAIN_SECONDS + 1.0)
+    desk.round(AGAIN_SECONDS + 1.0)
     assert desk.booked == {"mine"}
 
 

@@ -15,6 +15,7 @@ from extender.model.mode import EnforceSettings
 from extender.model.plan import Plan, Refusal
 from extender.model.policy import NamespaceSelector
 from extender.model.snapshot import Snapshot
+from tests.gang.desk import kept_on
 from tests.gang.rig import FAST, PODS, Rig
 from tests.gang.world import NOW, pod
 
@@ -66,11 +67,11 @@ async def labelled(rig: Rig, team: str) -> None:
 
 def kept(rig: Rig) -> dict[str, int]:
     """Cores kept of each node for booked starts."""
-    booked = rig.coordinator.reservations.booked
+    reservations = rig.coordinator.reservations
     return {
         node: sum(dict(hold.requests).get("cpu", 0) // 1000 for hold in holds)
-        for node in sorted(booked.nodes())
-        if (holds := booked.on(node))
+        for node in sorted(reservations.booked)
+        if (holds := kept_on(reservations, node))
     }
 
 

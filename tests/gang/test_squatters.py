@@ -144,7 +144,7 @@ async def test_squatters_are_charged_to_their_own_namespace() -> None:
         await ends(rig, 1)
         assert "budget" not in rig.outcomes("high")
         admission = rig.coordinator.admission
-        now = rig.coordinator.monotonic()
+        now = rig.coordinator.clocks.monotonic()
         assert admission.budget.totals(now)["default"] == 2
         assert admission.budget.totals(now)["tenant"] >= MOST_DISPLACED
         assert admission.turns.used("tenant", now) > 0

@@ -136,7 +136,9 @@ async def test_what_a_verb_has_waited_for_its_pod_counts(
 ) -> None:
     await rig.stop_rounds()
     await full_cluster(rig)
-    monkeypatch.setattr(rig.coordinator.evidence, "now", lambda: rig.coordinator.monotonic() - 100)
+    monkeypatch.setattr(
+        rig.coordinator.evidence, "now", lambda: rig.coordinator.clocks.monotonic() - 100
+    )
     key = rig.resolver_key("high-0")
     if verb == "filter":
         answer = await rig.filter("high-0", "n0", "n1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from extender.gang.booking.booked_room import BookingClaim
+from extender.gang.plan.booking import BookingClaim
 from extender.grpc_api import seats
 from extender.grpc_api.seats import SeatBoard
 from extender.model.objects import GangKey, Requests

@@ -31,9 +31,6 @@ CALLS = ("Callable", "PreemptionEnded", "Resolves", "SearchAgain")
 """How the annotation of a function is written."""
 
 LARGER: dict[str, tuple[int, int]] = {
-    "booking/BookedClaims": (4, 2),
-    "booking/BookingSearch": (7, 3),
-    "booking/Bookings": (12, 8),
     "controller/Evictor": (6, 3),
     "controller/WriteBehind": (4, 2),
     "core/PlanVictims": (7, 2),
@@ -61,7 +58,6 @@ WRITTEN_ELSEWHERE: dict[str, int] = {
 """room/file.py -> how often it assigns fields of a record of another room."""
 
 REPLACED: set[str] = {
-    "booking/bookings.py: booked",
     "controller/coordinator.py: recovered",
     "controller/coordinator.py: undoing",
     "controller/coordinator.py: vacated",

@@ -186,7 +186,7 @@ class Host:
         )
 
     def _listen(self, cache: Cache, coordinator: Coordinator) -> None:
-        spare = Spare(coordinator.reservations, cache, self.clock.monotonic)
+        spare = Spare(coordinator.reservations, cache, coordinator.clocks)
         self.cache, self.coordinator = cache, coordinator
         self.verbs = ExtenderVerbs(cache, coordinator, spare, self.settings)
 

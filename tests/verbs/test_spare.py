@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from extender.gang.plan.booking import BookingClaim
+from extender.gang.runtime.clocks import Clocks
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
 from extender.verbs.allowances import ALLOWANCE_SECONDS
@@ -32,9 +33,9 @@ class Reservations:
         self.holds = list(holds)
         self.leaving: list[tuple[str, Any]] = []
         claims = [
-            SimpleNamespace(hold=each, awaited=[(uid, ()) for uid in awaited]) for each in booked
+            BookingClaim(each, None, (), tuple((uid, ()) for uid in awaited)) for each in booked
         ]
-        self.booked = SimpleNamespace(against=lambda node, pod: claims)
+        self.booked = {"n0": claims}
 
     def holds_against(self, node: str, priority: int) -> list[Hold]:
         return self.holds
@@ -66,7 +67,7 @@ class Place:
     def __init__(self, reservations: Reservations) -> None:
         self.now = 100.0
         self.rooms = Rooms()
-        self.spare = Spare(reservations, self.rooms, lambda: self.now)  # type: ignore[arg-type]
+        self.spare = Spare(reservations, self.rooms, Clocks(lambda: self.now))  # type: ignore[arg-type]
 
 
 def test_a_pod_fits_up_to_what_is_held_and_not_beyond() -> None:

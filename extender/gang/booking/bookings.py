@@ -1,5 +1,10 @@
 """Who has a booked start, made and looked after; plan/booking.py says what that is.
 
+The rest of the program asks two questions: what a search has to leave to booked starts
+(``holds_against``), and what they claim of a node, which stands in the book of reservations. What
+comes in are pod events, ticks and rounds. A round asks the planner by yielding a question, and is
+sent the answer; what is to be told and done outside is left in ``effects``.
+
 Nothing here is recorded: who runs where and since when stands in the cluster, so a new life comes
 to the same bookings once the gangs have waited their patience again. Observed run times are
 forgotten too, and without them ends count as unknown.
@@ -7,111 +12,105 @@ forgotten too, and without them ends count as unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import structlog
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from extender.gang.booking.booked_claims import BookedClaims
-from extender.gang.booking.booked_room import BookedRoom
-from extender.gang.booking.booking_line import BookingLine, LinePlace, wanted_by_others
-from extender.gang.booking.booking_pace import BookingPace
-from extender.gang.booking.booking_places import Places
-from extender.gang.booking.booking_search import BookingSearch, Search
-from extender.gang.booking.booking_tenure import Tenures, still_there
-from extender.gang.booking.booking_told import described, lost, not_booked, story
-from extender.gang.controller.planner_thread import Overran
+from extender.gang.booking.booking_line import (
+    BookingLine,
+    BookingPace,
+    LinePlace,
+    PodEnds,
+    still_there,
+)
+from extender.gang.core.last_check import KeptGangs
+from extender.gang.core.preconditions import Preconditions
 from extender.gang.core.reservations import Reservations
+from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.plan import booking as pure
 from extender.gang.plan.booking import Booking
-from extender.gang.plan.ends import End, RunTimes, end_of
+from extender.gang.plan.ends import UNKNOWN
+from extender.gang.plan.question import GangQuestion
+from extender.gang.plan.schedulers import seated_by
 from extender.gang.runtime.clocks import Clocks
-from extender.model.errors import NotReady
-from extender.model.fairness import FairnessSettings
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
-from extender.model.plan import Code, Hold, Refusal
+from extender.model.plan import Code, Hold, Plan, Refusal
+from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
-from extender.model.texts import rfc3339
+from extender.model.texts import counted, rfc3339
 
 log = structlog.get_logger("gang")
 
 UNUSED_SECONDS = 90.0
 """A booking whose seats are all free, and that no plan comes of, is given up after so long: what
 is in the way is nothing that ends."""
-ENDED_BY = (
-    Code.SUSPENDED,
-    Code.PENALTY,
-    Code.CONFLICT,
-    Code.NOT_ENFORCED,
-    Code.NOT_NEEDED,
-    Code.INCOMPLETE,
-    Code.BUDGET,
-)
+AGE_ENDED_BY = (Code.CONFLICT, Code.NOT_ENFORCED, Code.NOT_NEEDED, Code.INCOMPLETE, Code.SUSPENDED)
+"""Codes of refusals of gangs that could not be planned: they begin to wait anew after that."""
+ENDED_BY = (*AGE_ENDED_BY, Code.PENALTY, Code.BUDGET)
 """Codes of refusals with which a booking is over: it is not room that the gang waits for."""
 FITS_NOT = Code.INFEASIBLE
 """Code of the refusal that says that the gang fits nowhere and may evict nobody for it."""
 
+Answer = Plan | Refusal | Exception | None
+"""Of the planner, or why there is none: TimeoutError where a search did not end in time."""
 
-AGE_ENDED_BY = (Code.CONFLICT, Code.NOT_ENFORCED, Code.NOT_NEEDED, Code.INCOMPLETE, Code.SUSPENDED)
-"""Codes of refusals of gangs that could not be planned: they begin to wait anew after that."""
+
+class Effects(Struct):
+    """What a round, or a tick, leaves to be done."""
+
+    notes: list[Refusal] = field(default_factory=list)
+    """What owners are told of their bookings."""
+    failed: list[tuple[GangKey, Exception]] = field(default_factory=list)
+    """Gangs that cannot be judged, and why: others go on."""
+    given_back: bool = False
+    """Room that was kept is free for others."""
 
 
 class Bookings:
-    """The bookings of one term. One event loop only.
-
-    ``snapshot`` is the cluster as planning sees it; ``resolve(key)`` the gang as it is;
-    ``refused(key)`` what it was told last; ``search`` asks the planner, with other gangs' seats
-    given, and waits its turn.
-    """
+    """The bookings of one term. One event loop only."""
 
     def __init__(
         self,
-        settings: FairnessSettings,
+        settings: Settings,
         reservations: Reservations,
+        preconditions: Preconditions,
+        gangs: KeptGangs,
+        source: ClusterSource,
         clocks: Clocks,
-        snapshot: Callable[[], Snapshot],
-        resolve: Callable[[GangKey], Gang],
-        refused: Callable[[GangKey], Refusal | None],
-        search: Search,
-        changed: Callable[[], None] = lambda: None,
-        tell: Callable[[Refusal], object] = lambda refusal: None,
-        failed: Callable[[GangKey, Exception], None] = lambda key, error: None,
-        beat: Callable[[], None] = lambda: None,
-        acts_for: Callable[[str], bool] = lambda namespace: True,
     ) -> None:
-        """``changed`` is called when room that was kept is given back, ``tell`` with what owners
-        are told of a booking, ``failed`` with a gang that cannot be judged: others go on;
-        ``beat`` before each question to the planner; ``acts_for`` says whether gangs of a
-        namespace are planned for."""
-        self._settings = settings
+        """``source`` has the cluster as it is, ``preconditions`` as planning sees it."""
+        self.on = settings.fairness.booking
+        """Else nothing is booked, and no round is needed."""
         self._reservations = reservations
+        self._preconditions = preconditions
+        self._gangs = gangs
+        self._source = source
         self._clocks = clocks
-        self._snapshot = snapshot
-        self._resolve = resolve
-        self._refused = refused
-        self._changed = changed
-        self._tell = tell
-        self._failed = failed
-        self._acts_for = acts_for
-        self._booked = BookedClaims(reservations, snapshot, self._end, clocks)
-        self._line = BookingLine(clocks, settings.patience_seconds, settings.horizon_seconds)
-        self._places = Places(settings, self._booked, self._line, snapshot)
-        self._earliest = BookingSearch(
-            reservations, self._booked, self._places.makes_way, snapshot, self._end, search, beat
-        ).earliest
-        self._tenures = Tenures(settings, self._line, clocks, self._end)
+        self._enforcement = Enforcement(settings.enforce)
+        self._schedulers: Collection[str] = ()
+        self._ends = PodEnds(clocks, settings.fairness.horizon_seconds)
+        self._line = BookingLine(settings.fairness, clocks, self._ends)
         self._pace = BookingPace(clocks)
+        self._booked = BookedClaims(
+            settings.fairness, reservations, preconditions, self._line, self._ends, clocks
+        )
         self._no_turn: dict[GangKey, str] = {}
         """Who is due and has no turn, and why."""
         self._sound: dict[GangKey, tuple[object, object, int, int]] = {}
         """Booking -> on what it was found to hold last."""
         self._cursor: LinePlace | None = None
         """Who of those without a booking was tried last: who comes after has the next turn."""
-        self.run_times = RunTimes()
-        reservations.booked = BookedRoom(clocks)
+        self._last_generation = -1
+        """Of the clusters of later that the planner was shown."""
+        self._effects = Effects()
+        self.run_times = self._ends.run_times
 
     def __len__(self) -> int:
         return len(self._booked)
@@ -125,129 +124,121 @@ class Bookings:
     def holds_against(self, gang: Gang, snapshot: Snapshot) -> Iterator[Hold]:
         """Return what a search for the gang has to leave to booked starts."""
         kept = [booking for booking in self._booked if pure.kept_from(gang, booking)]
-        return pure.holds_against(gang, kept, snapshot, self._end)
+        return pure.holds_against(gang, kept, snapshot, self._ends.of)
+
+    def keys(self) -> list[GangKey]:
+        """Return who has a booked start."""
+        return [booking.gang for booking in self._booked]
 
     def describe(self) -> list[dict[str, Any]]:
         """Return, for a person, who has a booked start, and who waits for one and why."""
-        snapshot, room = self._snapshot(), self._reservations.booked
+        snapshot = self._preconditions.shown()
         reasons = {**self._pace.reasons(), **self._no_turn}
-        left = {key: why for key, why in reasons.items() if self.get(key) is None}
         return [
-            *(described(each, snapshot, room, self._end, self._line) for each in self._booked),
-            *not_booked(left, self._line),
+            *(self._described(each, snapshot) for each in self._booked),
+            *(
+                {
+                    "gang": str(key),
+                    "booked": False,
+                    "why": "; ".join(each for each in (self._line.why_behind(key), why) if each),
+                }
+                for key, why in reasons.items()
+                if self.get(key) is None
+            ),
         ]
 
-    # -- what the cache reports -----------------------------------------------------------
+    def _described(self, booking: Booking, snapshot: Snapshot) -> dict[str, Any]:
+        """Return whom the gang waits for and what it keeps."""
+        bound, claims = snapshot.bound, self._reservations.booked
+        behind = self._line.why_behind(booking.gang)
+        return {
+            "gang": str(booking.gang),
+            "priority": booking.priority,
+            "booked": True,
+            "since": rfc3339(booking.made),
+            "start": _time(booking.start),
+            "seats": dict(sorted(booking.seats.items())),
+            "waitsFor": [
+                {
+                    "namespace": pod.namespace,
+                    "name": pod.name,
+                    "node": pod.node,
+                    "ends": _time((end := self._ends.of(pod) or UNKNOWN).at),
+                    "endsBy": _time(end.by),
+                    "sure": end.by is not None,
+                }
+                for name in sorted(booking.nodes())
+                for pod in bound.get(name, ())
+                if pod.uid in booking.awaited
+            ],
+            "keeps": {
+                name: dict(claim.hold.requests)
+                for name in sorted(booking.nodes())
+                for claim in claims.get(name, ())
+                if claim.hold.gang == booking.gang and claim.hold.requests
+            },
+            **({"lostItsTurn": behind} if behind else {}),
+        }
+
+    # -- events ---------------------------------------------------------------------------
 
     def observe(self, old: Pod | None, new: Pod | None) -> None:
         """Take note of one pod event: what a pod that is gone had is kept at once."""
-        if old is None or not old.node or (new is not None and not new.finished):
+        if not self.on or old is None or not old.node or (new is not None and not new.finished):
             return
         self._pace.pod_ended()
-        self.run_times.gone(old)
-        if not old.deleting and not old.disrupted:
-            self.run_times.ended(old, self._clocks.wall())
+        self._ends.gone(old)
         self._booked.pod_left(old.node)
 
     def tick(self) -> None:
         """Give back at once what is kept for gangs that are not acted for any more."""
         for booking in self._booked:
-            if not self._acts_for(booking.gang.namespace):
+            if not self._acts_for(booking.gang):
                 self._drop(booking.gang, "its namespace is not enforced any more")
+
+    def effects(self) -> Effects:
+        """Return what is to be done, each once."""
+        effects, self._effects = self._effects, Effects()
+        return effects
 
     # -- rounds ---------------------------------------------------------------------------
 
-    async def round(self, keys: Iterable[GangKey]) -> None:
-        """Look after bookings; ``keys`` are the gangs that wait."""
-        if not self._settings.booking:
-            return
+    def round(
+        self,
+        keys: Iterable[GangKey],
+        refusals: Mapping[GangKey, Refusal],
+        schedulers: Collection[str],
+    ) -> Generator[GangQuestion, Answer, None]:
+        """Look after bookings; ``keys`` are the gangs that wait, ``refusals`` what they and those
+        that are booked were told last, ``schedulers`` those whose pods get seats."""
+        self._schedulers = schedulers
         self._pace.begin()
         self.tick()
-        waiting, others = self._waiting(keys)
+        waiting, others = self._waiting(keys, refusals)
         self._line.seen(waiting.values(), others)
         for booking in self._booked:
             with self._apart(booking.gang):
-                self._judge(booking, waiting)
+                self._judge(booking, waiting, refusals.get(booking.gang))
         self._pace.keep(waiting)
         self._booked.renew()
         for gang in sorted(waiting.values(), key=self._line.place):
             if self._pace.late():
                 break
             with self._apart(gang.key):
-                await self._work_out_again(gang)
+                yield from self._work_out_again(gang)
         self._no_turn = {}
-        await self._make_new([gang for gang in waiting.values() if self.get(gang.key) is None])
+        yield from self._make_new([gang for gang in waiting.values() if self.get(gang.key) is None])
         self._booked.renew()
 
-    def _judge(self, booking: Booking, waiting: dict[GangKey, Gang]) -> None:
-        """Look whether the gang still needs its booking, and keeps its turn."""
-        key = booking.gang
-        own = self._given_up(booking, waiting)
-        why = own or self._over(booking)
-        if not why:
-            lost_by = self._tenures.lost(booking, self._snapshot())
-            if lost_by:
-                log.info("booked start has lost its turn", gang=str(key), why=lost_by)
-                self._tell(lost(key, lost_by))
-            why = self._unwanted(key, booking.priority)
-        if why:
-            self._drop(key, why, own)
-
-    async def _work_out_again(self, gang: Gang) -> None:
-        booking = self._booked.get(gang.key)
-        if booking is None or not self._problem(booking, gang):
-            return
-        if self._pace.due(gang.key, new=False):
-            with self._pace.working(new=False):
-                await self._make(gang)
-
-    async def _make_new(self, gangs: list[Gang]) -> None:
-        """Book starts for those who have none and are due, in their order; by turns."""
-        place = self._line.place
-        order = sorted((gang for gang in gangs if self._line.due(gang)), key=place)
-        after = [g for g in order if self._cursor is None or place(g) > self._cursor]
-        for gang in after + [each for each in order if each not in after]:
-            if self._pace.busy(new=True):
-                return
-            with self._apart(gang.key):
-                if not self._pace.due(gang.key, new=True):
-                    continue
-                why = self._unwanted(gang.key, gang.preemptor_priority)
-                displaced = why or self._places.displaced(gang)
-                if isinstance(displaced, str):
-                    self._no_turn[gang.key] = displaced
-                    continue
-                self._cursor = place(gang)
-                with self._pace.working(new=True):
-                    await self._make(gang)
-        self._cursor = None
-
-    @contextmanager
-    def _apart(self, key: GangKey) -> Iterator[None]:
-        """Go on with other gangs where one cannot be judged: it has no booking for a while."""
-        try:
-            yield
-        except NotReady:
-            raise
-        except Overran:
-            self._pause(key, "a search for its start did not end in time")
-        except Exception as error:
-            self._failed(key, error)
-            self._pause(key, f"its start could not be worked out: {type(error).__name__}")
-
-    def _pause(self, key: GangKey, why: str) -> None:
-        """Let the gang go without a booking for a while, whoever ends meanwhile."""
-        self._pace.pause(key, why)
-        if self.get(key) is not None:
-            self._drop(key, why)
-
-    def _waiting(self, keys: Iterable[GangKey]) -> tuple[dict[GangKey, Gang], list[GangKey]]:
+    def _waiting(
+        self, keys: Iterable[GangKey], refusals: Mapping[GangKey, Refusal]
+    ) -> tuple[dict[GangKey, Gang], list[GangKey]]:
         """Return the gangs that nothing but room is missing for, and those that wait for something
         else."""
         found: dict[GangKey, Gang] = {}
         others: list[GangKey] = []
         for key in keys:
-            refusal = self._refused(key)
+            refusal = refusals.get(key)
             paused = self._pace.paused(key)
             if self._reservations.get(key) is not None or paused or refusal is None:
                 others.append(key)
@@ -260,50 +251,157 @@ class Bookings:
                 others.append(key)
         return found, others
 
-    def _given_up(self, booking: Booking, waiting: dict[GangKey, Gang]) -> str:
-        """Return why the gang does not want its booking any more, "" while it does."""
-        if self._reservations.get(booking.gang) is not None:
-            return ""
-        gang = waiting.get(booking.gang) or self._resolve(booking.gang)
-        if not gang.missing and not gang.problems:
-            return ""  # it has started: its plan was made and over since the last round
-        if not gang.complete or gang.problems:
-            return "it does not wait for room any more"
-        if not booking.seats.keys() <= {pod.uid for pod in gang.pending}:
-            return "its members are others"
-        return ""
+    def _judge(
+        self, booking: Booking, waiting: dict[GangKey, Gang], refusal: Refusal | None
+    ) -> None:
+        """Look whether the gang still needs its booking, and keeps its turn."""
+        key = booking.gang
+        why, own = self._over(booking, waiting, refusal)
+        if not why:
+            lost_by = self._line.lost(booking, self._preconditions.shown())
+            if lost_by:
+                log.info("booked start has lost its turn", gang=str(key), why=lost_by)
+                self._effects.notes.append(_lost(key, lost_by))
+            why = self._unwanted(key, booking.priority)
+        if why:
+            self._drop(key, why, own=own)
 
-    def _over(self, booking: Booking) -> str:
-        """Return why the gang needs no booking any more, "" while it does."""
+    def _over(
+        self, booking: Booking, waiting: dict[GangKey, Gang], refusal: Refusal | None
+    ) -> tuple[str, bool]:
+        """Return why the gang needs no booking any more, "" while it does; and whether that is by
+        its own doing, and without a start."""
         key = booking.gang
         if self._reservations.get(key) is not None:
-            return "it has a plan"
-        if not self._resolve(key).missing:
-            return "it has started"
-        refusal = self._refused(key)
+            return "it has a plan", False
+        gang = waiting.get(key) or self._resolve(key)
+        if not gang.missing and not gang.problems:
+            return "it has started", False
+        if not gang.complete or gang.problems:
+            return "it does not wait for room any more", True
+        if not booking.seats.keys() <= {pod.uid for pod in gang.pending}:
+            return "its members are others", True
         if refusal is not None and refusal.code in ENDED_BY:
-            return f"it does not wait for room any more: {refusal.message}"
+            return f"it does not wait for room any more: {refusal.message}", False
         free_since = self._booked.free_since(key)
         if free_since is not None and self._clocks.monotonic() - free_since >= UNUSED_SECONDS:
             self._pace.in_vain(
                 key, "its booked seats were free, and it could not be planned all the same"
             )
-            return "its seats are free and it cannot be planned"
-        return ""
+            return "its seats are free and it cannot be planned", False
+        return "", False
 
-    def _unwanted(self, key: GangKey, priority: int) -> str:
-        """Return why a gang whose namespace has lost its turn is not booked now."""
-        if self._line.rank(key)[0] and wanted_by_others(key, priority, self._snapshot()):
-            return "it has lost its turn, and pods of other namespaces wait"
-        return ""
+    def _work_out_again(self, gang: Gang) -> Generator[GangQuestion, Answer, None]:
+        booking = self._booked.get(gang.key)
+        if booking is None or not self._problem(booking, gang):
+            return
+        if self._pace.due(gang.key, new=False):
+            with self._pace.working(new=False):
+                yield from self._make(gang)
 
-    def _drop(self, key: GangKey, why: str, own: str = "") -> None:
+    def _make_new(self, gangs: list[Gang]) -> Generator[GangQuestion, Answer, None]:
+        """Book starts for those who have none and are due, in their order; by turns."""
+        place = self._line.place
+        order = sorted((gang for gang in gangs if self._line.due(gang)), key=place)
+        after = [g for g in order if self._cursor is None or place(g) > self._cursor]
+        for gang in after + [each for each in order if each not in after]:
+            if self._pace.busy(new=True):
+                return
+            with self._apart(gang.key):
+                if not self._pace.due(gang.key, new=True):
+                    continue
+                why = self._unwanted(gang.key, gang.preemptor_priority)
+                displaced = why or self._booked.displaced(gang)
+                if isinstance(displaced, str):
+                    self._no_turn[gang.key] = displaced
+                    continue
+                self._cursor = place(gang)
+                with self._pace.working(new=True):
+                    yield from self._make(gang)
+        self._cursor = None
+
+    def _make(self, gang: Gang) -> Generator[GangQuestion, Answer, None]:
+        key = gang.key
+        before = self._booked.get(key)
+        found = yield from self._earliest(gang)
+        displaced: list[GangKey] | str = []
+        if isinstance(found, Booking):
+            displaced = self._outdated(found) or self._booked.displaced(gang, found)
+        if isinstance(found, str) or isinstance(displaced, str):
+            why = found if isinstance(found, str) else str(displaced)
+            self._pace.not_made(key, why)
+            if before is not None:
+                self._drop(key, why)
+            return
+        if self._reservations.get(key) is not None:
+            return  # it has a plan by now
+        self._pace.made(key)
+        for other in displaced:  # only now: it is sure that their room is of use to it
+            self._drop(other, f"{key} has its turn before it")
+        self._enter(found, before)
+
+    def _enter(self, booking: Booking, before: Booking | None) -> None:
+        self._line.entered(booking, before, self._preconditions.shown())
+        if before is not None:
+            booking = replace(booking, made=before.made)
+        self._booked.put(booking)
+        if before is None or before.start != booking.start:
+            self._effects.notes.append(_story(booking))
+        log.info(
+            "booked start",
+            gang=str(booking.gang),
+            start=_time(booking.start),
+            nodes=len(booking.nodes()),
+            waits_for=len(booking.awaited),
+        )
+
+    def _drop(self, key: GangKey, why: str, *, own: bool = False) -> None:
         """``own``: by the gang's own doing, without a start."""
         log.info("booked start is over", gang=str(key), why=why)
         self._booked.drop(key)
-        self._tenures.left(key, own)
+        self._line.left(key, why, own=own)
         self._sound.pop(key, None)
-        self._changed()
+        self._effects.given_back = True
+
+    @contextmanager
+    def _apart(self, key: GangKey) -> Iterator[None]:
+        """Go on with other gangs where one cannot be judged: it has no booking for a while."""
+        try:
+            yield
+        except TimeoutError:
+            self._pause(key, "a search for its start did not end in time")
+        except Exception as error:
+            self._effects.failed.append((key, error))
+            self._pause(key, f"its start could not be worked out: {type(error).__name__}")
+
+    def _pause(self, key: GangKey, why: str) -> None:
+        """Let the gang go without a booking for a while, whoever ends meanwhile."""
+        self._pace.pause(key, why)
+        if self.get(key) is not None:
+            self._drop(key, why)
+
+    # -- one gang -------------------------------------------------------------------------
+
+    def _resolve(self, key: GangKey) -> Gang:
+        return seated_by(self._gangs.resolve(key, self._source.snapshot()), self._schedulers)
+
+    def _acts_for(self, key: GangKey) -> bool:
+        return self._enforcement.everybody or self._enforcement.acts_for(
+            key.namespace, self._source.snapshot()
+        )
+
+    def _unwanted(self, key: GangKey, priority: int) -> str:
+        """Return why a gang whose namespace has lost its turn is not booked now: a pod of another
+        namespace waits that its room would be kept from."""
+        if self._line.rank(key)[0] and any(
+            pod.tried
+            and not pod.gated
+            and pod.namespace != key.namespace
+            and pod.priority <= priority
+            for pod in self._preconditions.shown().pending.values()
+        ):
+            return "it has lost its turn, and pods of other namespaces wait"
+        return ""
 
     def _problem(self, booking: Booking, gang: Gang) -> str:
         """Return why the start has to be worked out again."""
@@ -311,8 +409,8 @@ class Bookings:
             return "its priority is another one"
         if len(booking.seats) != min(gang.missing, len(gang.pending)):
             return "it wants another number of seats"
-        snapshot = self._snapshot()
-        if self._tenures.passed(booking):
+        snapshot = self._preconditions.shown()
+        if self._line.passed(booking):
             late = list(still_there(booking, snapshot))
             for pod in late:
                 self.run_times.late(pod)
@@ -322,51 +420,11 @@ class Bookings:
         known = self._sound.get(booking.gang, (None, None, 0, 0))
         if known[0] is seen[0] and known[1] is seen[1] and known[2:] == seen[2:]:
             return ""
-        taken = self._booked.taken(booking, self._places.makes_way)
-        why = pure.problem(booking, gang, snapshot, taken, self._end)
+        taken = self._booked.taken(booking)
+        why = pure.problem(booking, gang, snapshot, taken, self._ends.of)
         if not why:
             self._sound[booking.gang] = seen
         return why
-
-    async def _make(self, gang: Gang) -> None:
-        before = self._booked.get(gang.key)
-        answer = await self._earliest(gang, self._pace.late)
-        if isinstance(answer, Booking):
-            answer = self._outdated(answer) or answer
-        displaced: list[GangKey] = []
-        if isinstance(answer, Booking):
-            found = self._places.displaced(gang, answer)
-            if isinstance(found, str):
-                answer = found
-            else:
-                displaced = found
-        if isinstance(answer, str):
-            self._pace.not_made(gang.key, answer)
-            if before is not None:
-                self._drop(gang.key, answer)
-            return
-        if self._reservations.get(gang.key) is not None:
-            return  # it has a plan by now
-        self._pace.made(gang.key)
-        for key in displaced:  # only now: it is sure that their room is of use to it
-            self._drop(key, f"{gang.key} has its turn before it")
-        self._enter(answer, before)
-
-    def _enter(self, booking: Booking, before: Booking | None) -> None:
-        key = booking.gang
-        self._tenures.entered(booking, before, self._snapshot())
-        if before is not None:
-            booking = replace(booking, made=before.made)
-        self._booked.put(booking)
-        if before is None or before.start != booking.start:
-            self._tell(story(booking))
-        log.info(
-            "booked start",
-            gang=str(key),
-            start=None if booking.start is None else rfc3339(booking.start),
-            nodes=len(booking.nodes()),
-            waits_for=len(booking.awaited),
-        )
 
     def _outdated(self, booking: Booking) -> str:
         """Return why what was worked out is not so any more: others went on meanwhile."""
@@ -378,9 +436,79 @@ class Bookings:
             or any(asked.get(uid) != requests for uid, requests in booking.requests.items())
         ):
             return "the gang changed while its start was worked out"
-        if not self._acts_for(booking.gang.namespace):
+        if not self._acts_for(booking.gang):
             return "its namespace is not enforced any more"
         return self._problem(booking, gang)
 
-    def _end(self, pod: Pod) -> End | None:
-        return end_of(pod, self._clocks.wall(), self.run_times, self._settings.horizon_seconds)
+    # -- the earliest moment at which a gang fits, by the planner's own search -------------
+
+    def _earliest(self, gang: Gang) -> Generator[GangQuestion, Answer, Booking | str]:
+        """Return the booking with the earliest start; in words why there is none.
+
+        Once the round is late no earlier one is looked for.
+        """
+        snapshot = self._preconditions.shown()
+        ends = pure.ends_in(snapshot, pure.not_its_own(gang, self._ends.of))
+        domain = pure.domain_of(gang, snapshot)
+        asker, holds = pure.as_asker(gang), (*self._reservations.holds(), *self._others(gang))
+
+        def found(until: float | None) -> Generator[GangQuestion, Answer, Plan | None]:
+            self._last_generation -= 1
+            then = pure.as_if_ending(snapshot, ends, until, self._last_generation, gang.key)
+            answer = yield GangQuestion(asker, then, holds)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer if isinstance(answer, Plan) and not answer.victims else None
+
+        known = pure.moments(ends, snapshot, domain)
+        best: tuple[float, Plan] | None = None
+        low, high = 0, len(known) - 1
+        if known and (last := (yield from found(known[high]))) is not None:
+            best = (known[high], last)
+            while low < high and not self._pace.late():
+                middle = (low + high) // 2
+                plan = yield from found(known[middle])
+                if plan is None:
+                    low = middle + 1
+                else:
+                    high, best = middle, (known[middle], plan)
+        if best is not None:
+            return pure.booked(gang, best[1], best[0], snapshot, domain)
+        plan = yield from found(None)
+        if plan is None:
+            return "it does not fit even when all have ended that are made to end"
+        return pure.booked(gang, plan, None, snapshot, domain)
+
+    def _others(self, gang: Gang) -> Iterator[Hold]:
+        """Yield the whole seats of other bookings: they are to be had as well in the end."""
+        for other in self._booked:
+            makes_way = self._booked.makes_way(other, gang.key, gang.preemptor_priority)
+            if other.gang != gang.key and not makes_way:
+                for name, amounts in other.asked.items():
+                    yield pure.as_hold(other, name, amounts)
+
+
+def _story(booking: Booking) -> Refusal:
+    """Return what the owner is told of a booking."""
+    when = "when they end" if booking.start is None else f"by {rfc3339(booking.start)}"
+    return Refusal(
+        gang=booking.gang,
+        code=Code.BOOKED,
+        message=f"booked start: its seats are on {counted(len(booking.nodes()), 'node')}, and "
+        f"{counted(len(booking.awaited), 'pod', 'there is', 'there are')} waited for, {when}; "
+        "nobody is evicted, and what comes free there is kept for it",
+    )
+
+
+def _lost(key: GangKey, why: str) -> Refusal:
+    """Return what the owner of a gang is told that has lost its turn."""
+    return Refusal(
+        gang=key,
+        code=Code.BOOKED,
+        message=f"its booked start has lost its turn: {why}; it is kept only as long as nobody "
+        "else wants the room, and the gang waits behind the others",
+    )
+
+
+def _time(at: float | None) -> str | None:
+    return None if at is None else rfc3339(at)

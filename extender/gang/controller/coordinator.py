@@ -62,7 +62,7 @@ class Coordinator:
         )
         # What verbs, metrics and whoever shows the state ask for.
         self.resolver, self.leadership, self.records = term.resolver, term.leadership, term.records
-        self.monotonic = term.clocks.monotonic
+        self.clocks = term.clocks
         self.reservations, self.readiness = reading.reservations, reading.readiness
         self.evidence, self.offers = reading.evidence, reading.offers
         # Whom we kept off such a node kube-scheduler has left out of its candidates for that.
@@ -149,7 +149,7 @@ class Coordinator:
             self.offers.look()
             self.bindings.tick()
             self.preemptions.tick()
-            self.bookings.tick()
+            self._planning.rounds.tick_bookings()
 
     async def _sweep(self) -> None:
         """Do what nothing waits for."""

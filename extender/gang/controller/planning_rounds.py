@@ -12,10 +12,10 @@ from functools import partial
 
 from extender.gang.booking.bookings import Bookings
 from extender.gang.controller.answering import Answering
-from extender.gang.controller.apart import Apart
 from extender.gang.controller.pending_gangs import can_be_planned
+from extender.gang.controller.planner_thread import Overran
 from extender.gang.controller.scheduling_cycle import SchedulingCycle
-from extender.gang.controller.term import Reading, Term
+from extender.gang.controller.term import Reading, Telling, Term
 from extender.gang.controller.waiting import Version
 from extender.gang.fairness.admission import Admission
 from extender.gang.plan.fair_turns import Turn
@@ -23,6 +23,7 @@ from extender.gang.tell.decisions import Verb
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
+from extender.model.plan import Plan, Refusal
 from extender.model.snapshot import Snapshot
 
 PLANNING = "planning"
@@ -40,13 +41,14 @@ class PlanningRounds:
         self,
         term: Term,
         reading: Reading,
-        apart: Apart,
         admission: Admission,
         turns: SchedulingCycle,
         answering: Answering,
         bookings: Bookings,
+        telling: Telling,
     ) -> None:
         self._reading = reading
+        self._telling = telling
         self._leadership = term.leadership
         self._clocks = term.clocks
         self._heartbeats = term.heartbeats
@@ -54,7 +56,7 @@ class PlanningRounds:
         self._turns = turns
         self._answering = answering
         self._bookings = bookings
-        self._apart = apart
+        self._apart = telling.apart
 
     def waiting_turns(self) -> Iterator[Turn]:
         """Yield the turns of gangs that can be planned and have no standing answer."""
@@ -101,7 +103,46 @@ class PlanningRounds:
             except Exception as error:  # one bad gang must not keep the others from their turn
                 self._apart.failed(key, error)
                 began = self._clocks.monotonic()
-        await self._bookings.round(self.pending_keys())
+        if self._bookings.on:
+            await self._book()
+
+    async def _book(self) -> None:
+        """Look after booked starts; their questions wait for their gangs' turns."""
+        keys, last = self.pending_keys(), self._reading.waiting.last
+        told = {key: last(key) for key in (*keys, *self._bookings.keys())}
+        refusals = {key: refusal for key, refusal in told.items() if refusal is not None}
+        asking = self._bookings.round(keys, refusals, self._admission.schedulers())
+        answer: Plan | Refusal | Exception | None = None
+        while True:
+            try:
+                question = asking.send(answer)
+            except StopIteration:
+                return
+            finally:
+                self._tell_bookings()
+            self._heartbeats.beat(PLANNING)
+            try:
+                answer = await self._turns.supposing(question)
+            except NotReady:
+                raise
+            except Overran:
+                answer = TimeoutError()
+            except Exception as error:
+                answer = error
+
+    def tick_bookings(self) -> None:
+        """Give back what is kept for gangs that are not acted for any more."""
+        self._bookings.tick()
+        self._tell_bookings()
+
+    def _tell_bookings(self) -> None:
+        effects = self._bookings.effects()
+        for key, error in effects.failed:
+            self._apart.failed(key, error)
+        for refusal in effects.notes:
+            self._telling.decisions.note(refusal, Verb.LOOP, 0.0)
+        if effects.given_back:
+            self._telling.notices.held_back.wake_all()
 
     async def _ready(self) -> AsyncIterator[tuple[Turn, Gang]]:
         """Yield those that can be planned; verbs go on meanwhile, however many there are."""

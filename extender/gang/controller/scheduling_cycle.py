@@ -23,7 +23,7 @@ from extender.gang.fairness.admission import Admission
 from extender.gang.fairness.fair_lock import FairLock
 from extender.gang.plan.candidates import Candidates
 from extender.gang.plan.lists import beside_nominations
-from extender.gang.plan.question import Masks
+from extender.gang.plan.question import GangQuestion, Masks
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import gangs_of, unchanged
 from extender.gang.tell.decisions import (
@@ -340,19 +340,18 @@ class SchedulingCycle:
         """Show the planner the cluster: no gang is charged for what others have made of it."""
         self._admission.took_in(await self.planner_thread.take_in(snapshot))
 
-    async def supposing(
-        self, gang: Gang, snapshot: Snapshot, holds: tuple[Hold, ...]
-    ) -> Plan | Refusal:
+    async def supposing(self, question: GangQuestion) -> Plan | Refusal:
         """Ask the planner about a cluster that is not quite so, in the gang's own turn.
 
         Raises Overran: that a harder question took too long says nothing of the gang itself.
         """
+        gang, snapshot = question.gang, question.snapshot
         async with self.lock.turn(lambda: self._admission.turn_of(gang)):
             await self._take_in(snapshot)
             began = self._clocks.monotonic()
             masks = self._struck(gang, snapshot, {})
             try:
-                return await self.planner_thread.plan(gang, snapshot, holds, masks, None)
+                return await self.planner_thread.plan(gang, snapshot, question.holds, masks, None)
             finally:
                 self._admission.searched(gang, self._clocks.monotonic() - began)
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 
 from extender.gang.bind_barrier.bindings import Bindings
 from extender.gang.bind_barrier.partial import PartlyBound
 from extender.gang.booking.bookings import Bookings
 from extender.gang.controller.answering import Answering
 from extender.gang.controller.planner_thread import PlannerThread
-from extender.gang.controller.planning_rounds import PLANNING, PlanningRounds
+from extender.gang.controller.planning_rounds import PlanningRounds
 from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.scheduling_cycle import SchedulingCycle
 from extender.gang.controller.term import Reading, Telling, Term
@@ -29,7 +28,6 @@ from extender.gang.fairness.eviction_history import EvictionHistory
 from extender.gang.fairness.suspensions import Suspensions
 from extender.gang.plan.fair_turns import Turn
 from extender.gang.plan.planner import Planner
-from extender.gang.tell.decisions import Verb
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,14 @@ def planning_of(term: Term, reading: Reading, telling: Telling, acting: Acting) 
         term.heartbeats,
     )
     turns = SchedulingCycle(term, reading, telling, thread, acting.admission, acting.preemptions)
-    bookings = _bookings(term, reading, telling, acting, turns)
+    bookings = Bookings(
+        term.settings,
+        reading.reservations,
+        acting.preemptions.preconditions,
+        reading.gangs,
+        term.source,
+        term.clocks,
+    )
     turns.booked = bookings.holds_against
     answering = Answering(
         reading,
@@ -103,9 +108,7 @@ def planning_of(term: Term, reading: Reading, telling: Telling, acting: Acting) 
         turns,
         VerbPatience(telling.background, term.clocks, term.settings.plan.seconds),
     )
-    rounds = PlanningRounds(
-        term, reading, telling.apart, acting.admission, turns, answering, bookings
-    )
+    rounds = PlanningRounds(term, reading, acting.admission, turns, answering, bookings, telling)
     return Planning(thread, turns, bookings, answering, rounds)
 
 
@@ -156,24 +159,3 @@ def _eviction_history(
     preemptions.units.taken, preemptions.units.sent = history.taken, history.sent
     preemptions.preconditions.spared = history.spared
     return history
-
-
-def _bookings(
-    term: Term, reading: Reading, telling: Telling, acting: Acting, turns: SchedulingCycle
-) -> Bookings:
-    """Return the starts that are kept for gangs which would otherwise never have room."""
-    admission = acting.admission
-    return Bookings(
-        term.settings.fairness,
-        reading.reservations,
-        term.clocks,
-        acting.preemptions.preconditions.shown,
-        lambda key: admission.ours(reading.present_gang(key)),
-        reading.waiting.last,
-        turns.supposing,
-        telling.notices.held_back.wake_all,
-        partial(telling.decisions.note, verb=Verb.LOOP, seconds=0.0),
-        telling.apart.failed,
-        partial(term.heartbeats.beat, PLANNING),
-        lambda namespace: admission.acts_for(namespace, reading.snapshot()),
-    )

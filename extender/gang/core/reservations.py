@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from extender.gang.booking.booked_room import BookedRoom, BookingClaim
 from extender.gang.core.victim_units import VictimUnits
+from extender.gang.plan.booking import BookingClaim
 from extender.gang.plan.candidates import Candidates
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.objects import GangKey, Pod, Requests
@@ -204,8 +204,8 @@ class Reservations:
         """Called with each node whose seats, or the pods that leave them, have changed."""
         self.vacated: Callable[[str], None] = lambda node: None
         """Called with each node of which less is held, or perhaps booked, than before."""
-        self.booked = BookedRoom()
-        """What gangs with a booked start keep of free room; no part of any plan."""
+        self.booked: dict[str, tuple[BookingClaim, ...]] = {}
+        """What gangs with a booked start claim, by node; no part of any plan."""
         self.released: Callable[[Preemption, str], None] = lambda preemption, why: None
         """Called with a plan whose seats nobody may take any more, and why: changing, or over."""
 
@@ -398,13 +398,16 @@ class Reservations:
 
     def nodes(self) -> set[str]:
         """Return the nodes on which a seat is held, or room is booked."""
-        return set(self._by_node) | self.booked.nodes()
+        return self._by_node.keys() | self.booked.keys()
 
     def book_room(self, claims: Mapping[str, tuple[BookingClaim, ...]]) -> None:
         """Take what booked starts keep of these nodes now; of the others it stays as it was."""
-        changed = self.booked.put(claims)
-        if changed:
-            self.version += 1  # what others were told of these nodes does not stand
+        changed = [node for node, each in claims.items() if each != self.booked.get(node, ())]
+        self.version += bool(changed)  # what others were told of these nodes does not stand
+        for node in changed:
+            self.booked[node] = claims[node]
+            if not claims[node]:
+                del self.booked[node]
         for node in changed:
             self.touched(node)
             self.vacated(node)

@@ -65,6 +65,19 @@ class Booking(Struct, frozen=True, dict=True):
         return self.asked.keys()
 
 
+class BookingClaim(Struct, frozen=True):
+    """What one booking keeps of one node now, and whose room there it counts on."""
+
+    hold: Hold
+    """Of no amounts while those who are awaited hold all that it asks for."""
+    start: float | None
+    """Wall clock time at which its gang starts; None: not known."""
+    asked: Requests
+    """What its seats there ask for, all of it kept once nobody is awaited any more."""
+    awaited: tuple[LeavingPod, ...]
+    """The pods there that it counts on besides."""
+
+
 def domain_of(gang: Gang, snapshot: Snapshot) -> frozenset[str]:
     """Return the nodes that some member of the gang could use if they were empty."""
     nodes = list(snapshot.nodes.values())
@@ -269,10 +282,16 @@ def kept_from(gang: Gang, booking: Booking) -> bool:
     return gang.key != booking.gang and gang.preemptor_priority <= booking.priority
 
 
-def may_pass(pod: Pod, start: float | None, now: float) -> bool:
-    """Whether a pod that is placed now is surely gone when the booked start has come."""
+def keep_off(claims: Iterable[BookingClaim], pod: Pod, now: float) -> list[BookingClaim]:
+    """Return the claims on a node that keep this pod off: of gangs as urgent or more, and not what
+    it is surely gone before when it is placed ``now``."""
     limit = limit_of(pod, now)
-    return start is not None and limit is not None and limit + PASS_SECONDS <= start
+    return [
+        claim
+        for claim in claims
+        if claim.hold.priority >= pod.priority
+        and (claim.start is None or limit is None or limit + PASS_SECONDS > claim.start)
+    ]
 
 
 def holds_against(
