@@ -44,8 +44,8 @@ from extender.console.console import Console
 from extender.console.picture import PictureMaker
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
-from extender.gang.tell.days import MOST_DAYS, SECONDS, Days
 from extender.gang.tell.decisions import Decision, Verb, of_plan
+from extender.gang.tell.decisions_per_day import MOST_DAYS, SECONDS, Days
 from extender.groups.resolver import Resolver
 from extender.model.plan import Plan
 from extender.model.settings import ServerSettings, Settings

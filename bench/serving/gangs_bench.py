@@ -22,7 +22,7 @@ import uvloop
 from bench.report import percentile
 from bench.serving.verbs_bench import NoDebug, PassThrough
 from extender.gang.plan.assemble import assemble
-from extender.gang.tell.standing import described
+from extender.gang.tell.gang_status import described
 from extender.groups.resolver import Resolver
 from extender.model.objects import GroupObject, Owner, Pod
 from extender.model.settings import ServerSettings, Settings

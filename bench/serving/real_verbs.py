@@ -24,7 +24,7 @@ from extender.kube.client import KubeClient
 from extender.model.objects import GangKey, Node, Pod
 from extender.model.plan import Plan, Seat
 from extender.model.settings import Settings
-from extender.verbs.spare import Spare
+from extender.verbs.room_beside_reservations import Spare
 from extender.verbs.verbs import ExtenderVerbs
 
 NODES, PODS, SEATS, OTHERS = 5_000, 150_000, 512, 500

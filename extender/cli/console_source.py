@@ -10,7 +10,7 @@ from extender.cli import documents
 from extender.cli.replica import Replica
 from extender.console.capture import Capture, ConsoleSource, PreemptionSeen, UnitSeen
 from extender.gang.core.reservations import Preemption
-from extender.gang.tell.days import Days
+from extender.gang.tell.decisions_per_day import Days
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang

@@ -12,7 +12,7 @@ from extender.gang.controller.coordinator import Coordinator
 from extender.gang.core.reservations import seats_of
 from extender.gang.plan.assemble import dump
 from extender.gang.runtime.cluster_source import ClusterSource
-from extender.gang.tell.standing import described
+from extender.gang.tell.gang_status import described
 from extender.model.settings import Settings
 
 

@@ -19,8 +19,8 @@ from extender.cli.live_command import (
     wanted,
 )
 from extender.cli.output import OutputPart, Table
+from extender.gang.tell.gang_status import GangState, standings
 from extender.gang.tell.leaving import leaving
-from extender.gang.tell.standing import GangState, standings
 
 MORE = ("MEMBERS", "SEATS", "VICTIMS")
 """Columns of -o wide."""

@@ -10,7 +10,7 @@ from msgspec.structs import asdict, replace
 from extender.cli.debug_pods import pods_named
 from extender.gang.plan.assemble import dump
 from extender.gang.runtime.cluster_source import ClusterSource
-from extender.gang.tell.standing import described
+from extender.gang.tell.gang_status import described
 from extender.model.objects import DEFAULT_SCHEDULER
 from extender.model.settings import Settings
 from extender.observe.file import LedgerFile

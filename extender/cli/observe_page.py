@@ -10,7 +10,7 @@ from heapq import nlargest
 from extender.cache.cache import Cache
 from extender.cli import documents
 from extender.console.capture import Capture, ConsoleSource, Observed
-from extender.gang.tell.days import Days
+from extender.gang.tell.decisions_per_day import Days
 from extender.model.gang import Gang
 from extender.model.plan import Hold
 from extender.model.settings import Settings

@@ -22,8 +22,8 @@ from extender.cli.observe_page import observe_page
 from extender.console.console import Console
 from extender.gang.controller.heartbeats import Heartbeats
 from extender.gang.runtime.clocks import Clocks
-from extender.gang.tell.days import Days
 from extender.gang.tell.decisions import Decision
+from extender.gang.tell.decisions_per_day import Days
 from extender.groups.markers import waits_for_jobs
 from extender.groups.resolver import Resolver
 from extender.kube.read_only import ReadOnlyClient

@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 from opentelemetry.trace import Status, StatusCode, set_span_in_context
 
 from extender import __version__
-from extender.gang.tell.lives import LONGEST, Life, LifeOutcome, LifeStep, Value
+from extender.gang.tell.gang_traces import LONGEST, Life, LifeOutcome, LifeStep, Value
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey
 from extender.model.texts import counted, cut

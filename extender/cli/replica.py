@@ -30,7 +30,7 @@ from extender.kube.api_errors import ApiError
 from extender.model.errors import NotReady
 from extender.model.objects import Node, Pod
 from extender.model.settings import Settings
-from extender.verbs.spare import Spare
+from extender.verbs.room_beside_reservations import Spare
 from extender.verbs.verbs import ExtenderVerbs
 
 log = structlog.get_logger("serve")

@@ -16,7 +16,7 @@ from extender.cli.live_command import (
     wanted,
 )
 from extender.cli.output import OutputPart, Table
-from extender.gang.tell.standing import FLIGHT_STATES
+from extender.gang.tell.gang_status import PREEMPTION_STATES
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -48,7 +48,7 @@ def _parts(plan: dict[str, Any]) -> list[OutputPart]:
     until = f", given back in {left:.0f} s" if left is not None else ""
     parts: list[OutputPart] = [
         f"{plan['gang']} (priority {plan['priority']}, plan {plan['plan']}): {plan['state']} for "
-        f"{plan['stateSeconds']:.0f} s, {FLIGHT_STATES.get(plan['state'], '')}{until}",
+        f"{plan['stateSeconds']:.0f} s, {PREEMPTION_STATES.get(plan['state'], '')}{until}",
         Table(
             columns=("POD", "NODE"),
             rows=tuple(

@@ -52,9 +52,9 @@ from extender.gang.core.signature import read_key
 from extender.gang.leader_election.elector import Elector
 from extender.gang.leader_election.leader_label import LeaderLabel
 from extender.gang.leader_election.leadership import Leadership
-from extender.gang.tell.days import Days
 from extender.gang.tell.decisions import Decision
-from extender.gang.tell.lately import Lately
+from extender.gang.tell.decisions_per_day import Days
+from extender.gang.tell.last_hour import Lately
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.markers import waits_for_jobs
 from extender.groups.resolver import Resolver

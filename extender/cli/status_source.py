@@ -19,10 +19,10 @@ from extender.console.gang_rows import ORDER, GangReader, GangRow
 from extender.console.worker import TooManyRenderings, Worker
 from extender.gang.leader_election.leadership import Leadership
 from extender.gang.status.status_map import StatusMap
-from extender.gang.tell.days import Days
-from extender.gang.tell.lately import Lately
-from extender.gang.tell.standing import GangState
-from extender.gang.tell.whole import GangSeen, PlanSeen, Said, Whole, text_of
+from extender.gang.tell.decisions_per_day import Days
+from extender.gang.tell.gang_status import GangState
+from extender.gang.tell.last_hour import Lately
+from extender.gang.tell.status_report import GangSeen, PlanSeen, Said, Whole, text_of
 from extender.kube.api import KubeApi
 from extender.model.mode import EnforceSettings
 from extender.model.settings import Settings

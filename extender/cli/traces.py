@@ -15,7 +15,7 @@ from extender.cache.feed import Change, ChangeKind
 from extender.cli.replica import Replica
 from extender.gang.controller.coordinator import Coordinator
 from extender.gang.tell.decisions import Decision, Outcome
-from extender.gang.tell.lives import Flown, Life, LifeOutcome, Lives
+from extender.gang.tell.gang_traces import Flown, Life, LifeOutcome, Lives
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey, Pod
 from extender.model.settings import Settings

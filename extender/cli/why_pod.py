@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from extender.gang.plan.single import SINGLE
 from extender.gang.tell.decisions import Outcome
+from extender.gang.tell.gang_status import GangState
 from extender.gang.tell.leaving import Obj, after_eviction
-from extender.gang.tell.standing import GangState
 from extender.gang.tell.story import NEXT_BY_CODE, Facts, Story, story_of_gang
 from extender.model.texts import counted
 

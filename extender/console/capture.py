@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
-from extender.gang.tell.days import Day
 from extender.gang.tell.decisions import Decision
+from extender.gang.tell.decisions_per_day import Day
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import Pod

@@ -10,7 +10,7 @@ from extender.console.capture import Capture, PreemptionSeen
 from extender.console.pause import breathing
 from extender.gang.incremental.gangs import Gangs
 from extender.gang.tell.decisions import Decision
-from extender.gang.tell.standing import GangState, described, standings
+from extender.gang.tell.gang_status import GangState, described, standings
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey

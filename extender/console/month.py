@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from extender.console import words
 from extender.console.capture import Capture
-from extender.gang.tell.days import SECONDS
 from extender.gang.tell.decisions import Outcome
+from extender.gang.tell.decisions_per_day import SECONDS
 
 
 class Bar(Struct, frozen=True):

@@ -24,7 +24,7 @@ from extender.console.timeline import timeline
 from extender.console.view_observed import beside
 from extender.gang.plan.what_if import find_gang
 from extender.gang.tell.decisions import Decision, Outcome, Verb
-from extender.gang.tell.standing import described
+from extender.gang.tell.gang_status import described
 from extender.gang.tell.story import Facts, story_of_gang
 from extender.model.errors import InvalidInput
 from extender.model.gang import Gang

@@ -8,7 +8,7 @@ from extender.console.gang_rows import IN_FLIGHT, ORDER, STUCK, chosen
 from extender.console.paging import page_of
 from extender.console.picture import Picture
 from extender.console.query import Query
-from extender.gang.tell.standing import GangState
+from extender.gang.tell.gang_status import GangState
 
 PAGE = 50
 CHOICES = {

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from extender.gang.tell.standing import FLIGHT_STATES, GangState
+from extender.gang.tell.gang_status import PREEMPTION_STATES, GangState
 from extender.model.cost_order import LEVELS
 
 STATES = {
     GangState.RUNNING: "all of its quorum have a node",
     GangState.LEAVING: "its pods are evicted for a more urgent gang",
-    GangState.EVICTING: FLIGHT_STATES[GangState.EVICTING],
-    GangState.WAITING: FLIGHT_STATES[GangState.WAITING],
-    GangState.CHANGING: FLIGHT_STATES[GangState.CHANGING],
-    GangState.PLANNED: FLIGHT_STATES[GangState.PLANNED],
-    GangState.OPEN: FLIGHT_STATES[GangState.OPEN],
+    GangState.EVICTING: PREEMPTION_STATES[GangState.EVICTING],
+    GangState.WAITING: PREEMPTION_STATES[GangState.WAITING],
+    GangState.CHANGING: PREEMPTION_STATES[GangState.CHANGING],
+    GangState.PLANNED: PREEMPTION_STATES[GangState.PLANNED],
+    GangState.OPEN: PREEMPTION_STATES[GangState.OPEN],
     GangState.REFUSED: "it cannot be helped now; nothing is evicted for it",
     GangState.SUSPENDED: "its plans failed again and again: it is left alone for a while",
     GangState.PENDING: "nothing is decided yet",

@@ -10,11 +10,11 @@ from extender.groups.composite import unit_key
 from extender.groups.dialect import Declaration, Dialect
 from extender.groups.done_by_owner import cleaned_up
 from extender.groups.ended_members import less_ended, of_this_run
+from extender.groups.formed_before import ran_before
 from extender.groups.later_members import with_later
 from extender.groups.lost_members import lost_members
 from extender.groups.makers import of_one_before
 from extender.groups.markers import all_keys, explicit_keys
-from extender.groups.newcomers import ran_before
 from extender.groups.patience import patience_of
 from extender.groups.registry import DIALECTS, chosen
 from extender.groups.topology import topology_of

@@ -19,8 +19,8 @@ from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Plan, Refusal
 from extender.model.snapshot import Snapshot, SparedPod
-from extender.verbs.samples import Samples
-from extender.verbs.spare import Rooms, Spare
+from extender.verbs.room_beside_reservations import Rooms, Spare
+from extender.verbs.sampled_node_lists import Samples
 
 
 class Cluster(Rooms, Protocol):

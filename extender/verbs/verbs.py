@@ -11,8 +11,8 @@ from extender.verbs.filter import Filter
 from extender.verbs.pod_lookup import PodLookup
 from extender.verbs.preempt import Preempt
 from extender.verbs.prioritize import Prioritize
-from extender.verbs.samples import Samples
-from extender.verbs.spare import Spare
+from extender.verbs.room_beside_reservations import Spare
+from extender.verbs.sampled_node_lists import Samples
 from extender.wire.bind_json import BindArgs, BindResult
 from extender.wire.filter_json import FilterArgs, FilterResult, HostPriority
 from extender.wire.preempt_json import PreemptArgs, PreemptResult

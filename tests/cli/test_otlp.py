@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from extender.cli import config, otlp
 from extender.cli.otlp import Otlp, headers_of
 from extender.cli.traces import Traces
-from extender.gang.tell.lives import Life, LifeOutcome, LifeStep
+from extender.gang.tell.gang_traces import Life, LifeOutcome, LifeStep
 from extender.model.errors import InvalidInput
 from extender.model.settings import Settings
 from extender.model.settings_rules import validate

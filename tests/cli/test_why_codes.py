@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from extender.gang.tell.gang_status import PREEMPTION_STATES
 from extender.gang.tell.preemption_state import PreemptionState
-from extender.gang.tell.standing import FLIGHT_STATES
 from extender.gang.tell.story import NEXT_BY_CODE, NEXT_BY_STATE
 from extender.model.plan import Code
 
@@ -11,4 +11,4 @@ from extender.model.plan import Code
 def test_every_code_and_every_state_has_a_next_step() -> None:
     assert {code.value for code in Code} <= set(NEXT_BY_CODE)
     states = {state.value for state in PreemptionState if state is not PreemptionState.ENDED}
-    assert set(NEXT_BY_STATE) == set(FLIGHT_STATES) == states
+    assert set(NEXT_BY_STATE) == set(PREEMPTION_STATES) == states

@@ -16,8 +16,8 @@ from extender.console.console import Console
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
-from extender.gang.tell.days import SECONDS, Days
 from extender.gang.tell.decisions import Decision, Outcome, Verb, of_plan, of_refusal
+from extender.gang.tell.decisions_per_day import SECONDS, Days
 from extender.groups.resolver import Resolver
 from extender.model.objects import GangKey, GroupObject, Node, Pod, PriorityClass, Requests
 from extender.model.plan import Hold, Plan, Refusal

@@ -29,7 +29,7 @@ from extender.model.objects import GangKey, GroupObject, Node, Pod
 from extender.model.plan import Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
-from extender.verbs.spare import Spare
+from extender.verbs.room_beside_reservations import Spare
 from tests.gang.desk import kept_on, played
 from tests.gang.world import NOW, group, node, pod
 

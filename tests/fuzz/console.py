@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from extender.cli.console_source import console_source
 from extender.console.console import Console
-from extender.gang.tell.days import Days
+from extender.gang.tell.decisions_per_day import Days
 from extender.model.texts import unseen
 from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server

@@ -28,7 +28,7 @@ from extender.model.policy import DEFAULT, EVERYBODY, PolicySettings
 from extender.model.settings import GroupSettings, SeatSettings, Settings
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.faults import Fault
-from extender.verbs.spare import Spare
+from extender.verbs.room_beside_reservations import Spare
 from extender.verbs.verbs import ExtenderVerbs
 from extender.wire.filter_json import FilterArgs, FilterResult
 from extender.wire.preempt_json import NodeVictims, PreemptArgs, PreemptResult

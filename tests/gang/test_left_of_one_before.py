@@ -8,7 +8,7 @@ from extender.gang.controller.waiting import Waiting
 from extender.gang.plan.fair_turns import turn_of
 from extender.gang.plan.topology_domains import preferred_keys
 from extender.gang.runtime.clocks import Clocks
-from extender.gang.tell.standing import described, standings
+from extender.gang.tell.gang_status import described, standings
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from tests.gang.world import NOW, node, pod, snapshot

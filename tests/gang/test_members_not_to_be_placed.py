@@ -10,7 +10,7 @@ from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.schedulers import seated_by
 from extender.gang.tell.decisions import Verb, of_refusal
-from extender.gang.tell.standing import described, standings
+from extender.gang.tell.gang_status import described, standings
 from extender.gang.tell.story import Facts, Story, story_of_gang
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang

@@ -20,7 +20,7 @@ from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.suspension import looks_of
 from extender.gang.plan.validity import member_problem
 from extender.gang.tell.decisions import Decision
-from extender.gang.tell.standing import described, standings
+from extender.gang.tell.gang_status import described, standings
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, GroupObject, Part, Pod, PodShape

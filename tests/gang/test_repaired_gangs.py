@@ -12,7 +12,7 @@ from extender.gang.runtime.clocks import Clocks
 from extender.gang.status import group_conditions
 from extender.gang.status.repaired_gangs import PAUSE_SECONDS, RepairedGangs
 from extender.gang.tell.decisions import Decision, Outcome, Verb
-from extender.gang.tell.standing import described, standings
+from extender.gang.tell.gang_status import described, standings
 from extender.gang.tell.story import Facts, story_of_gang
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod

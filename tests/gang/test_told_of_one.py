@@ -9,7 +9,7 @@ import pytest
 from extender.cli.why_pod import story_of_pod
 from extender.gang.status.group_conditions import condition_of
 from extender.gang.tell.decisions import Decision, Outcome, Verb
-from extender.gang.tell.standing import standings
+from extender.gang.tell.gang_status import standings
 from extender.gang.tell.story import Facts, story_of_gang
 from extender.model.plan import Seat, Victim
 

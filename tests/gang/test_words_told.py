@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from extender.gang.tell.decisions import Decision, Decisions, Outcome, Verb
+from extender.gang.tell.gang_status import GangState, standings
 from extender.gang.tell.preemption_state import PreemptionState
-from extender.gang.tell.standing import GangState, standings
-from extender.gang.tell.whole import GangSeen, Whole, text_of
+from extender.gang.tell.status_report import GangSeen, Whole, text_of
 from extender.model.plan import Proof
 
 GANG = {

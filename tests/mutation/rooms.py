@@ -108,9 +108,17 @@ ROOMS = (
         ("extender.verbs.context", "extender.verbs.preempt"),
         ("tests/verbs/test_preempt_choices.py",),
     ),
-    Room("spare", ("extender.verbs.spare",), ("tests/verbs/test_spare.py",)),
+    Room(
+        "spare",
+        ("extender.verbs.room_beside_reservations",),
+        ("tests/verbs/test_room_beside_reservations.py",),
+    ),
     Room("leading", ("extender.verbs.leading",), ("tests/verbs/test_leading.py",)),
-    Room("samples", ("extender.verbs.samples",), ("tests/verbs/test_samples.py",)),
+    Room(
+        "samples",
+        ("extender.verbs.sampled_node_lists",),
+        ("tests/verbs/test_sampled_node_lists.py",),
+    ),
     Room("what if", ("extender.gang.tell.what_ifs",), ("tests/grpc_api/test_planning.py",)),
     Room("evictor", ("extender.gang.controller.evictor",), ("tests/gang/test_evictor.py",)),
     Room(

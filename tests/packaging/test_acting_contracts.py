@@ -53,7 +53,7 @@ WRITTEN_ELSEWHERE: dict[str, int] = {
     "verbs/allowances.py": 2,
     "verbs/filter.py": 1,
     "verbs/preempt.py": 4,
-    "verbs/samples.py": 1,
+    "verbs/sampled_node_lists.py": 1,
 }
 """room/file.py -> how often it assigns fields of a record of another room."""
 

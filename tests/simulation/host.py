@@ -26,7 +26,7 @@ from extender.observe.observe_verbs import ObserveVerbs
 from extender.observe.observer import Observer
 from extender.observe.sums import Ledger
 from extender.server.verb_calls import Verbs
-from extender.verbs.spare import Spare
+from extender.verbs.room_beside_reservations import Spare
 from extender.verbs.verbs import ExtenderVerbs
 from tests.simulation.client import SimClient
 from tests.simulation.loop import OWNER, SimLoop

@@ -2,8 +2,8 @@
 
 kube-scheduler assumes a pod on its node long before the binding shows in our cache. A plan that
 is made in between counts the room twice, and its gang would start in part. Whoever is offered a
-node after the seats are held is judged by them (verbs.spare); who was offered it before has to be
-waited for. A binding that is shown settles it; time does only while bindings are shown.
+node after the seats are held is judged by them (verbs.room_beside_reservations). What was offered
+before is waited for. A binding that is shown settles it; time does only while bindings are shown.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ import structlog
 from extender.gang.controller.evictor import answered
 from extender.gang.leader_election.leadership import Leadership
 from extender.gang.runtime.clocks import Clocks
-from extender.gang.tell.days import Days
+from extender.gang.tell.decisions_per_day import Days
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
 from extender.kube.gate import CalledOff, hint, while_wanted
@@ -31,7 +31,7 @@ log = structlog.get_logger("status")
 
 KEY: Final = "status"
 DAYS_KEY: Final = "decisions-by-day"
-"""Read by whoever leads next (gang.tell.days)."""
+"""Read by whoever leads next (gang.tell.decisions_per_day)."""
 UPDATED_ANNOTATION: Final = "podgroup-extender.io/last-updated"
 LOOK_SECONDS: Final = 1.0
 """How often it is looked whether this process leads and something is due."""

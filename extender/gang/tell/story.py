@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from extender.gang.plan.schedulers import NO_ASKER
 from extender.gang.tell.decisions import Outcome, Verb
+from extender.gang.tell.gang_status import GangState, Standing, refuses, standings
 from extender.gang.tell.leaving import Obj, after_eviction, leaving, unit_name
-from extender.gang.tell.standing import GangState, Standing, refuses, standings
 from extender.model.plan import Code
 from extender.model.texts import counted
 

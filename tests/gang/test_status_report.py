@@ -7,8 +7,8 @@ from typing import Literal
 import yaml
 
 from extender.gang.tell.decisions import Decision, Outcome, Verb
-from extender.gang.tell.lately import LONGEST, Lately, Trouble
-from extender.gang.tell.whole import MOST_BYTES, GangSeen, PlanSeen, Said, Whole, text_of
+from extender.gang.tell.last_hour import LONGEST, Lately, Trouble
+from extender.gang.tell.status_report import MOST_BYTES, GangSeen, PlanSeen, Said, Whole, text_of
 from extender.model.plan import Code
 
 BARE = Whole(

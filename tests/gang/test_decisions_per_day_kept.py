@@ -10,8 +10,8 @@ import pytest
 
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.status.status_map import DAYS_KEY, SELDOM_SECONDS, StatusMap
-from extender.gang.tell.days import MOST_COUNT, MOST_DAYS, MOST_TEXT, SECONDS, Days
 from extender.gang.tell.decisions import Decision, Outcome, Verb
+from extender.gang.tell.decisions_per_day import MOST_COUNT, MOST_DAYS, MOST_TEXT, SECONDS, Days
 from extender.kube.client import KubeClient
 from extender.model.status import StatusSettings
 from extender.sandbox.apiserver import ApiServer

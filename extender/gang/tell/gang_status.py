@@ -39,7 +39,7 @@ class GangState(StrEnum):
     CHANGING = PreemptionState.CHANGING.value
 
 
-FLIGHT_STATES: Mapping[str, str] = {
+PREEMPTION_STATES: Mapping[str, str] = {
     PreemptionState.PLANNED: "its plan is rehearsed and recorded, nothing is evicted yet",
     PreemptionState.EVICTING: "evictions are being sent",
     PreemptionState.WAITING: "all evictions are sent, victims terminate",
@@ -141,7 +141,7 @@ def _standing(gang: Obj, preemption: Obj | None, decision: Obj | None, robber: s
     if preemption is not None:
         state, why = (
             _known(str(preemption["state"])),
-            FLIGHT_STATES.get(str(preemption["state"]), ""),
+            PREEMPTION_STATES.get(str(preemption["state"]), ""),
         )
         if preemption["waitsFor"]:
             going = ("that terminates already is", "that terminate already are")

@@ -1,9 +1,9 @@
-"""Decisions counted by day (gang.tell.days)."""
+"""Decisions counted by day (gang.tell.decisions_per_day)."""
 
 from __future__ import annotations
 
-from extender.gang.tell.days import MOST_DAYS, SECONDS, Days
 from extender.gang.tell.decisions import Decision, Outcome, Verb
+from extender.gang.tell.decisions_per_day import MOST_DAYS, SECONDS, Days
 
 NOON = 20_000 * SECONDS + SECONDS / 2
 

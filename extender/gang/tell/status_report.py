@@ -9,7 +9,7 @@ import msgspec
 import yaml
 from msgspec import Struct
 
-from extender.gang.tell.lately import Trouble
+from extender.gang.tell.last_hour import Trouble
 from extender.model.texts import cut, rfc3339
 
 MOST_BYTES = 16 * 1024

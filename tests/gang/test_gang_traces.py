@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from extender.gang.tell import lives as lives_module
+from extender.gang.tell import gang_traces as lives_module
 from extender.gang.tell.decisions import Decision, Outcome
-from extender.gang.tell.lives import MOST_REFUSED, MOST_UNITS, Flown, Life, LifeOutcome, Lives
+from extender.gang.tell.gang_traces import MOST_REFUSED, MOST_UNITS, Flown, Life, LifeOutcome, Lives
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.plan import Cost, Seat, Victim
 

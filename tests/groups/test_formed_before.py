@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from extender.groups.newcomers import NEWCOMER_SECONDS, ran_before
+from extender.groups.formed_before import NEWCOMER_SECONDS, ran_before
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import Owner, Pod

@@ -12,7 +12,7 @@ from extender.gang.runtime.clocks import Clocks
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
 from extender.verbs.allowances import ALLOWANCE_SECONDS
-from extender.verbs.spare import Spare
+from extender.verbs.room_beside_reservations import Spare
 from tests.gang.world import gang_key, pod
 
 GANG = gang_key("high")

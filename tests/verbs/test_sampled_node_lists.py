@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.verbs.samples import MEMORY_SECONDS, Samples
+from extender.verbs.sampled_node_lists import MEMORY_SECONDS, Samples
 
 NAMES = [f"n{i}" for i in range(300)]
 
