@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from extender.gang.controller.planner_thread import Overran, PlannerThread
 from extender.gang.plan.ends import End, RunTimes, end_of
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.fairness import FairnessSettings
 from extender.model.gang import Gang
 from extender.model.mode import EnforceSettings
@@ -98,6 +99,8 @@ async def test_room_that_comes_free_is_kept_and_the_gang_starts() -> None:
         assert (await rig.filter("tiny", "n0")).node_names == ["n0"], "it delays nobody"
         await rig.remove("two")
         await rig.until(lambda: not is_booked(rig), "the gang has a plan in place of its booking")
+        [plan] = rig.coordinator.reservations
+        await rig.until(lambda: plan.state is PreemptionState.OPEN, "its seats are open")
         seats = {
             seat: (await rig.filter(seat, "n0", "n1")).node_names for seat in ("big-0", "big-1")
         }
