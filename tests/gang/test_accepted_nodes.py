@@ -8,8 +8,13 @@ from __future__ import annotations
 import sys
 
 from extender.gang.runtime.clocks import Clocks
-from extender.gang.scheduler_view.accepted_nodes import MEMORY_SECONDS, MOST_NAMES, AcceptedNodes
-from extender.gang.scheduler_view.node_lists import LIST_SECONDS, NodeLists
+from extender.gang.scheduler_view.node_lists import (
+    LIST_SECONDS,
+    MEMORY_SECONDS,
+    MOST_NAMES,
+    AcceptedNodes,
+    NodeLists,
+)
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod, PodShape
 from tests.gang.world import pod

@@ -8,7 +8,9 @@ from extender.gang.scheduler_view.assumed_pods import OFFER_SECONDS, AssumedPods
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.objects import Pod
+from extender.model.snapshot import Snapshot
 from tests.gang.rig import Rig
+from tests.gang.showing import Showing
 from tests.gang.world import pod
 
 
@@ -24,12 +26,12 @@ def offers(blind: float = 0.0) -> tuple[AssumedPods, Time]:
     return AssumedPods(Clocks(time), blind), time
 
 
-class Hidden:
-    """For how many seconds changes may have been missed."""
+class Hidden(Showing):
+    """A cluster of which changes may have been missed for some seconds."""
 
     seconds = 0.0
 
-    def __call__(self) -> float:
+    def stale_for(self) -> float:
         return self.seconds
 
 
@@ -66,7 +68,7 @@ def test_an_offer_made_after_the_seats_were_held_is_judged_by_them() -> None:
 
 def test_an_offer_does_not_end_while_nobody_could_see_what_became_of_it() -> None:
     """A watch that is down shows no binding, however long it is waited for."""
-    time, hidden = Time(), Hidden()
+    time, hidden = Time(), Hidden(lambda: Snapshot(generation=1))
     made = AssumedPods(Clocks(time), 0.0, hidden)
     note(made, pod("a"))
     for _ in range(20):
@@ -83,7 +85,7 @@ def test_an_offer_does_not_end_while_nobody_could_see_what_became_of_it() -> Non
 
 
 def test_an_offer_from_before_the_watch_went_down_keeps_the_time_it_had_left() -> None:
-    time, hidden = Time(), Hidden()
+    time, hidden = Time(), Hidden(lambda: Snapshot(generation=1))
     made = AssumedPods(Clocks(time), 0.0, hidden)
     note(made, pod("a"))
     time.now += 3

@@ -117,8 +117,8 @@ def reading_of(term: Term) -> Reading:
         reservations=Reservations(),
         gangs=KeptGangs(resolver),
         readiness=Readiness(source, term.leadership, settings.cache.stale_seconds),
-        evidence=NodeLists(clocks, lambda: source.snapshot().nodes),
-        offers=AssumedPods(clocks, term.blind_seconds, lambda: source.stale_for()),
+        evidence=NodeLists(clocks, source),
+        offers=AssumedPods(clocks, term.blind_seconds, source),
         pending_gangs=PendingGangs(resolver.member_key, settings.scheduler_names),
         waiting=Waiting(
             clocks,

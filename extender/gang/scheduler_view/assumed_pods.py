@@ -8,7 +8,7 @@ before is waited for. A binding that is shown settles it; time does only while b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
 from math import inf
@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.gang.runtime.clocks import Clocks
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.model.objects import GangKey, Pod, Requests
 from extender.model.plan import Hold
 
@@ -46,21 +47,19 @@ class AssumedPod(Struct, frozen=True):
 
 
 class AssumedPods:
-    """Unsettled offers by pod, oldest first.
-
-    ``stale_for`` gives for how many seconds changes may have been missed.
-    """
+    """Unsettled offers by pod, oldest first."""
 
     def __init__(
         self,
         clocks: Clocks,
         blind_seconds: float,
-        stale_for: Callable[[], float] = lambda: 0.0,
+        source: ClusterSource | None = None,
         most_names: int = MOST_NAMES,
     ) -> None:
+        """``source`` tells for how long changes may have been missed; None: none are."""
         self._clocks = clocks
         self._blind_seconds = blind_seconds
-        self._stale_for = stale_for
+        self._source = source
         self._looked = clocks.monotonic()
         self._shown = 0.0
         self._most_names = most_names
@@ -80,7 +79,8 @@ class AssumedPods:
         now = self._clocks.monotonic()
         passed = now - self._looked
         self._looked = now
-        self._shown += max(0.0, passed - self._stale_for())
+        stale = 0.0 if self._source is None else self._source.stale_for()
+        self._shown += max(0.0, passed - stale)
 
     def note(self, pod: Pod, nodes: Sequence[str] | None) -> None:
         """A pod may be on one of these nodes from now on, on any for None; its earlier offer is

@@ -8,18 +8,25 @@ it has refused a seat does not count for a while, whatever the member needs.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from itertools import takewhile
 from math import inf
 
 from cachetools import FIFOCache, TTLCache
+from msgspec import Struct
 
 from extender.gang.plan.question import Masks
 from extender.gang.runtime.clocks import Clocks
-from extender.gang.scheduler_view.accepted_nodes import AcceptedNodes
+from extender.gang.runtime.cluster_source import ClusterSource
 from extender.model.gang import Gang
 from extender.model.objects import DEFAULT_SCHEDULER, Node, Pod
+from extender.model.shares import Shares
 
+MEMORY_SECONDS = 60.0
+MOST_NAMES = 500_000
+"""Of all pods together. One takes a hundred bytes of a set at most; equal ones are one string."""
+NOTHING: frozenset[str] = frozenset()
 REFUSED_SECONDS = 300.0
 """How long a refused seat is remembered: the gang's next plans, and those of gangs like it, leave
 the node alone. Longer than the pauses between plans, so that nobody is evicted there again."""
@@ -34,11 +41,53 @@ FREED_SECONDS = 60.0
 MAX_SCHEDULERS = 100
 
 
+class _Accepted(Struct, frozen=True):
+    names: frozenset[str]
+    until: float
+
+
+class AcceptedNodes:
+    """Node names by pod uid, for a while: bounded by names, shared by namespace.
+
+    A list may have every node of the cluster in it, and each pod that waits has one. What a pod
+    is, and how many wait, is a tenant's to choose: whoever has most in here loses its oldest.
+    """
+
+    def __init__(self, clocks: Clocks, most: int = MOST_NAMES) -> None:
+        self._clocks = clocks
+        self._kept: Shares[str, _Accepted] = Shares(most)
+        """By uid, sized by how many names were named."""
+
+    @property
+    def size(self) -> int:
+        """How many names there are."""
+        return self._kept.size
+
+    def __contains__(self, uid: str) -> bool:
+        return self.get(uid) is not None
+
+    def get(self, uid: str) -> frozenset[str] | None:
+        """Return the nodes named for the pod within the minute, None when there were none."""
+        known = self._kept.get(uid)
+        return known.names if known is not None and self._clocks.monotonic() < known.until else None
+
+    def add(self, pod: Pod, nodes: Iterable[str]) -> bool:
+        """Note that these were named for the pod as well; return whether one of them is new."""
+        now = self._clocks.monotonic()
+        self._kept.forget(lambda accepted: accepted.until <= now)
+        named = frozenset(map(sys.intern, nodes))
+        known = self.get(pod.uid) or NOTHING
+        names = known if named <= known else known | named
+        kept = _Accepted(names, now + MEMORY_SECONDS)
+        self._kept.put(pod.uid, kept, pod.namespace, len(names))
+        return names is not known
+
+
 class NodeLists:
     """Accepted nodes by pod uid, remembered for a minute."""
 
-    def __init__(self, clocks: Clocks, nodes: Callable[[], Iterable[str]] = tuple) -> None:
-        """``nodes`` gives the names of all nodes there are."""
+    def __init__(self, clocks: Clocks, source: ClusterSource | None = None) -> None:
+        """``source`` has all nodes there are; None: room comes on nodes that are named alone."""
         self.accepted = AcceptedNodes(clocks)
         self._refused: TTLCache[tuple[object, str], None] = TTLCache(
             maxsize=MAX_REFUSED, ttl=REFUSED_SECONDS, timer=clocks.monotonic
@@ -55,7 +104,7 @@ class NodeLists:
         """Nodes that have come, or a pod has left, lately, and when, the latest last."""
         self._all_freed = -inf
         """When any of them may have got room last."""
-        self._nodes = nodes
+        self._source = source
         self._clocks = clocks
         self.asked_at = -inf
         """Monotonic time at which kube-scheduler asked about a pod last."""
@@ -117,8 +166,8 @@ class NodeLists:
         """Return the nodes that may have room since kube-scheduler began to make up the question
         that came at ``asked``, monotonic."""
         since = asked - LIST_SECONDS
-        if self._all_freed > since:
-            return frozenset(self._nodes())
+        if self._all_freed > since and self._source is not None:
+            return frozenset(self._source.snapshot().nodes)
         latest = takewhile(lambda each: each[1] > since, reversed(self._freed.items()))
         return frozenset(name for name, _ in latest)
 
