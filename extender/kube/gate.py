@@ -10,14 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from enum import IntEnum
 from itertools import count
+from typing import TypeVar
 
 from extender.kube.api_errors import Unavailable
 from extender.model.settings import ApiSettings
+
+REQUEST_SECONDS = 15.0
+"""How long one request may take: the Eviction API tries by itself for some ten seconds."""
+Answer = TypeVar("Answer")
 
 
 class Urgency(IntEnum):
@@ -45,6 +50,15 @@ _once: ContextVar[_Once | None] = ContextVar("once", default=None)
 
 class CalledOff(Exception):  # noqa: N818 - what has happened, not a fault of this call
     """A request was not wanted any more when its turn came; it was not sent."""
+
+
+async def answered(request: Awaitable[Answer], seconds: float = REQUEST_SECONDS) -> Answer:
+    """Wait for an answer, not for ever. Raises Unavailable when it does not come in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await request
+    except TimeoutError:
+        raise Unavailable(0, "Timeout", f"no answer within {seconds:g} s") from None
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import random
 
 from msgspec.structs import replace
 
+from extender.gang.core.last_check import KeptGangs
 from extender.gang.core.victim_group import Claim, Sent
 from extender.gang.fairness.eviction_history import EvictionHistory
 from extender.gang.plan.assemble import assemble
@@ -61,7 +62,7 @@ class Thrash:
         self._made = 0
         self._ends = 0
         self.before = EvictionHistory(
-            self.settings, None, Clocks(wall=lambda: NOW + self.now), self._resolver.unit_key
+            self.settings, None, Clocks(wall=lambda: NOW + self.now), KeptGangs(self._resolver)
         )
         self._arrives(VICTIM, "low", 0)
         self._plan(VICTIM, "low")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from extender.gang.core.last_check import KeptGangs
 from extender.gang.core.victim_group import Claim, Sent
 from extender.gang.fairness.eviction_history import MOST_OF_NAMESPACE, EvictionHistory
 from extender.gang.plan.assemble import dump, restore
@@ -36,7 +37,7 @@ class Ledger:
         self.plans = 0
         resolver = Resolver(Settings().groups)
         self.before = EvictionHistory(
-            settings, None, Clocks(wall=lambda: self.now), resolver.unit_key
+            settings, None, Clocks(wall=lambda: self.now), KeptGangs(resolver)
         )
 
     def sent(

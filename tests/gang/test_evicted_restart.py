@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.core.victim_group import Claim, Sent
-from extender.gang.fairness.evicted_store import KEY, NAME
+from extender.gang.fairness.eviction_history import KEY, NAME
 from extender.kube.api_errors import NotFound
 from extender.model.fairness import FairnessSettings, ProtectionSettings
 from extender.model.objects import GangKey

@@ -16,13 +16,13 @@ from extender.gang.controller.evictor import (
     EvictionRefused,
     Evictor,
     Removal,
-    answered,
     passing,
     unclear,
 )
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import Conflict, TooManyRequests
 from extender.kube.api_errors import Unavailable as NoAnswer
+from extender.kube.gate import REQUEST_SECONDS, answered
 from extender.model.reduce import PREEMPTED
 from extender.model.settings import EvictionSettings
 from extender.model.texts import rfc3339
@@ -103,7 +103,7 @@ async def test_the_eviction_api_has_longer_to_answer(
 
     monkeypatch.setattr(evictor, "answered", noted)
     await Bed(Api()).rehearse(budgeted=budgeted)
-    assert waited == [evictor.REQUEST_SECONDS if budgeted else evictor.REHEARSAL_SECONDS]
+    assert waited == [REQUEST_SECONDS if budgeted else evictor.REHEARSAL_SECONDS]
 
 
 @pytest.mark.parametrize("pod", [SILENT, MISSING])

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -146,7 +148,10 @@ def test_a_dear_refusal_stands_longer() -> None:
 
 
 async def test_the_lock_lets_them_in_by_turns() -> None:
-    lock = FairLock(lambda turns: sorted(turns, key=lambda one: -one.priority))
+    admission: Any = SimpleNamespace(
+        order=lambda turns: sorted(turns, key=lambda one: -one.priority)
+    )
+    lock = FairLock(admission)
     served: list[int] = []
 
     async def one(priority: int | None) -> None:
@@ -170,7 +175,8 @@ async def test_the_lock_lets_them_in_by_turns() -> None:
 
 
 async def test_who_is_let_in_and_cancelled_at_once_passes_the_lock_on() -> None:
-    lock = FairLock(lambda turns: turns)
+    admission: Any = SimpleNamespace(order=lambda turns: turns)
+    lock = FairLock(admission)
 
     async def wait() -> None:
         async with lock.turn(lambda: turn("a")):

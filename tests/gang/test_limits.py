@@ -26,6 +26,7 @@ from extender.gang.runtime.clocks import Clocks
 from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.preemption_state import PreemptionState
+from extender.model.gang import Gang
 from extender.model.objects import GangKey, Owner
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import (
@@ -39,6 +40,12 @@ from extender.server.metrics import Metrics
 from tests.gang.limited import rigged, tried, until_written, warnings
 from tests.gang.rig import FAST, HIGH, LOW, Rig, full_cluster
 from tests.gang.world import NOW, evicted, group, node, plan_for, pod, snapshot
+
+
+def must_wait(rig: Rig, gang: Gang) -> Refusal | None:
+    """Why the gang is not searched for now."""
+    waiting = rig.coordinator._planning.turns.waiting_turns()
+    return rig.coordinator.admission.must_wait(gang, waiting)
 
 
 async def until_suspended(rig: Rig, gang: str = "high") -> None:
@@ -364,7 +371,7 @@ async def test_a_namespace_that_used_its_share_waits_for_others() -> None:
         admission = rig.coordinator.admission
         gang = rig.coordinator._reading.present_gang(rig.resolver_key("high-0"))
         admission.searched(gang, 1000.0)
-        assert admission.must_wait(gang) is None, "nobody else waits"
+        assert must_wait(rig, gang) is None, "nobody else waits"
         await tried(rig, "humble-0", "other")
         await rig.until(
             lambda: len(rig.coordinator._reading.pending_gangs.keys()) == 1, "one waits"
@@ -393,9 +400,9 @@ async def test_a_gang_that_nobody_would_plan_for_takes_nobodys_share() -> None:
         )
         store.pods.put(job)
         assert len(rig.coordinator._reading.pending_gangs.keys()) == 2
-        assert admission.must_wait(gang) is None
+        assert must_wait(rig, gang) is None
         store.groups["core"].put(group("idle", 1, namespace="other", whole=False))
-        refused = admission.must_wait(gang)
+        refused = must_wait(rig, gang)
         assert refused is not None
         assert refused.code == "turn"
 

@@ -32,12 +32,10 @@ CALLS = ("Callable", "PreemptionEnded", "Resolves", "SearchAgain")
 
 LARGER: dict[str, tuple[int, int]] = {
     "controller/Evictor": (6, 3),
-    "controller/WriteBehind": (4, 2),
     "core/PlanVictims": (7, 2),
     "core/Preconditions": (8, 1),
     "core/Preemptions": (6, 2),
     "core/Requeuing": (8, 0),
-    "fairness/Admission": (8, 3),
     "leader_election/Elector": (7, 2),
     "status/DecisionTelling": (10, 4),
     "status/GroupConditions": (7, 2),

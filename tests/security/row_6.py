@@ -55,7 +55,7 @@ MUTANTS = (
         ROW,
         "who used up its share is not searched for",
         ADMISSION,
-        "if self.turns.must_wait(self.turn_of(gang), self._waiting(), now):",
+        "if self.turns.must_wait(self.turn_of(gang), waiting, now):",
         "if False:",
         f"{TEST_LIMITS}test_a_namespace_that_used_its_share_waits_for_others",
     ),

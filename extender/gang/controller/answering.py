@@ -119,7 +119,7 @@ class Answering:
 
         async def asked() -> Plan | Refusal:
             async with self._turns.lock.turn(lambda: self._admission.turn_of(single)):
-                waits = self._admission.must_wait(single)
+                waits = self._admission.must_wait(single, self._turns.waiting_turns())
                 if waits is not None:
                     return waits
                 return await self._turns.ask_single(single, candidates)

@@ -17,12 +17,12 @@ from urllib.parse import quote
 import structlog
 from msgspec import Struct
 
-from extender.gang.controller.evictor import FIRST_PAUSE, answered, passing, unclear
+from extender.gang.controller.evictor import FIRST_PAUSE, passing, unclear
 from extender.gang.runtime.background import each
 from extender.gang.runtime.clocks import Clocks
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, NotFound, Unavailable
-from extender.kube.gate import CalledOff, while_wanted
+from extender.kube.gate import CalledOff, answered, while_wanted
 
 LONGEST_PAUSE = 2.0
 REQUEST_SECONDS = 5.0

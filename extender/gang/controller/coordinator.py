@@ -41,7 +41,6 @@ class Coordinator:
             telling,
             ended=self._preemption_ended,
             search_again=self._search_again,
-            waiting_turns=lambda: self._planning.rounds.waiting_turns(),
         )
         self._planning = planning = planning_of(term, reading, telling, acting)
         self._seating = seating = seating_of(term, reading, telling, acting.preemptions)
@@ -102,7 +101,8 @@ class Coordinator:
     def _preemption_ended(
         self, preemption: Preemption, *, done: bool, penal: bool, why: str
     ) -> None:
-        self.admission.ended(preemption, done=done, why=why, seen=self.stale() is None)
+        if self.admission.ended(preemption, done=done, seen=self.stale() is None):
+            self.admission.gave_up(preemption, self._reading.present_gang(preemption.key), why)
         self.bindings.ended(preemption, done=done, why=why)
         # kube-scheduler keeps room for those whom we nominated until it hears of their clearing.
         self.evidence.freed(set(preemption.seats.values()))

@@ -28,7 +28,7 @@ import structlog
 from extender.gang.runtime.background import each
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
-from extender.kube.gate import CalledOff, while_wanted
+from extender.kube.gate import REQUEST_SECONDS, CalledOff, answered, while_wanted
 from extender.model.plan import Victim
 from extender.model.reduce import PREEMPTED
 from extender.model.settings import EvictionSettings
@@ -37,8 +37,6 @@ from extender.model.texts import rfc3339
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 5.0
 MARK_SECONDS = 3.0
-REQUEST_SECONDS = 15.0
-"""How long one request may take: the Eviction API tries by itself for some ten seconds."""
 REHEARSAL_SECONDS = 5.0
 LATE_SECONDS = 60.0
 """By how much clocks may differ where it is told whose DELETE a pod terminates by."""
@@ -275,15 +273,6 @@ class Evictor:
         else:
             request = self._client.delete(_pod_path(victim), uid=uid, grace=grace, dry_run=dry_run)
         await answered(request, seconds)
-
-
-async def answered(request: Awaitable[Answer], seconds: float = REQUEST_SECONDS) -> Answer:
-    """Wait for an answer, not for ever. Raises Unavailable when it does not come in time."""
-    try:
-        async with asyncio.timeout(seconds):
-            return await request
-    except TimeoutError:
-        raise Unavailable(0, "Timeout", f"no answer within {seconds:g} s") from None
 
 
 def passing(error: ApiError) -> bool:

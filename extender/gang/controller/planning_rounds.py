@@ -7,24 +7,20 @@ preemption for one pod, is asked about by nobody.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from functools import partial
 
 from extender.gang.booking.bookings import Bookings
 from extender.gang.controller.answering import Answering
-from extender.gang.controller.pending_gangs import can_be_planned
 from extender.gang.controller.planner_thread import Overran
 from extender.gang.controller.scheduling_cycle import SchedulingCycle
 from extender.gang.controller.term import Reading, Telling, Term
-from extender.gang.controller.waiting import Version
 from extender.gang.fairness.admission import Admission
 from extender.gang.plan.fair_turns import Turn
 from extender.gang.tell.decisions import Verb
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
-from extender.model.objects import GangKey
 from extender.model.plan import Plan, Refusal
-from extender.model.snapshot import Snapshot
 
 PLANNING = "planning"
 """The planning loop's name among the heartbeats."""
@@ -58,29 +54,6 @@ class PlanningRounds:
         self._bookings = bookings
         self._apart = telling.apart
 
-    def waiting_turns(self) -> Iterator[Turn]:
-        """Yield the turns of gangs that can be planned and have no standing answer."""
-        yield from self._turns.lock.waiters()
-        look = partial(self._look, self._reading.snapshot(), self._turns.version())
-        for key in self.pending_keys():
-            # A gang that nobody would plan for, as it lacks members, wants no turn.
-            yield from (turn for turn, _ in self._apart.each((key,), look))
-
-    def _unanswered(self, key: GangKey, version: Version) -> bool:
-        """Whether a gang has neither a plan in flight nor a refusal that stands."""
-        return (
-            self._reading.reservations.get(key) is None
-            and self._reading.waiting.kept(key, version) is None
-        )
-
-    def pending_keys(self) -> list[GangKey]:
-        """Return the gangs that kube-scheduler has no room for, and that are acted for."""
-        keys = self._reading.pending_gangs.keys()
-        if not self._admission.chooses:
-            return keys
-        snapshot = self._reading.snapshot()
-        return [key for key in keys if self._admission.acts_for(key.namespace, snapshot)]
-
     async def round(self) -> None:
         """Plan gangs that wait and that nobody has asked about, by turns."""
         if not self._reading.readiness.begun:
@@ -108,7 +81,7 @@ class PlanningRounds:
 
     async def _book(self) -> None:
         """Look after booked starts; their questions wait for their gangs' turns."""
-        keys, last = self.pending_keys(), self._reading.waiting.last
+        keys, last = self._turns.pending_keys(), self._reading.waiting.last
         told = {key: last(key) for key in (*keys, *self._bookings.keys())}
         refusals = {key: refusal for key, refusal in told.items() if refusal is not None}
         asking = self._bookings.round(keys, refusals, self._admission.schedulers())
@@ -146,15 +119,9 @@ class PlanningRounds:
 
     async def _ready(self) -> AsyncIterator[tuple[Turn, Gang]]:
         """Yield those that can be planned; verbs go on meanwhile, however many there are."""
-        keys = self.pending_keys()
+        keys = self._turns.pending_keys()
         for start in range(0, len(keys), CHUNK):
-            look = partial(self._look, self._reading.snapshot(), self._turns.version())
+            look = partial(self._turns.look, self._reading.snapshot(), self._turns.version())
             for found in self._apart.each(keys[start : start + CHUNK], look):
                 yield found
             await asyncio.sleep(0)
-
-    def _look(self, snapshot: Snapshot, version: Version, key: GangKey) -> tuple[Turn, Gang] | None:
-        if not self._unanswered(key, version):
-            return None
-        gang = self._reading.gangs.resolve(key, snapshot)
-        return (self._admission.turn_of(gang), gang) if can_be_planned(gang) else None

@@ -26,7 +26,6 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from extender.gang.controller.evictor import answered
 from extender.gang.core.record import Record, unpack
 from extender.gang.core.record_objects import (
     EPOCH_ANNOTATION,
@@ -48,6 +47,7 @@ from extender.gang.core.record_objects import (
 from extender.gang.core.signature import Signer, digest_of
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, NotFound, Unavailable
+from extender.kube.gate import answered
 from extender.model.errors import ExtenderError, InvalidInput
 from extender.model.texts import counted
 

@@ -7,7 +7,8 @@ state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from math import inf
 
 import structlog
@@ -22,6 +23,7 @@ from extender.gang.core.reservations import Preemption
 from extender.gang.fairness.admission import Admission
 from extender.gang.fairness.fair_lock import FairLock
 from extender.gang.plan.candidates import Candidates
+from extender.gang.plan.fair_turns import Turn
 from extender.gang.plan.lists import beside_nominations
 from extender.gang.plan.question import GangQuestion, Masks
 from extender.gang.plan.single import SINGLE, single_gang
@@ -76,7 +78,10 @@ class SchedulingCycle:
         self._waiting = reading.waiting
         self._clocks = term.clocks
         self._decisions = telling.decisions
-        self.lock = FairLock(admission.order)
+        self._apart = telling.apart
+        self._gangs = reading.gangs
+        self._pending_gangs = reading.pending_gangs
+        self.lock = FairLock(admission)
         self._admission = admission
         self.planner_thread = planner_thread
         self._preemptions = preemptions
@@ -93,6 +98,35 @@ class SchedulingCycle:
         beside = refusals.version + self._admission.stayed.version(self._clocks.monotonic())
         beside += self._evidence.version()
         return (self._source.generation, self._reservations.version, beside)
+
+    # -- who wants to be planned ----------------------------------------------------------
+
+    def waiting_turns(self) -> Iterator[Turn]:
+        """Yield the turns of gangs that can be planned and have no standing answer."""
+        yield from self.lock.waiters()
+        look = partial(self.look, self._source.snapshot(), self.version())
+        for key in self.pending_keys():
+            # A gang that nobody would plan for, as it lacks members, wants no turn.
+            yield from (turn for turn, _ in self._apart.each((key,), look))
+
+    def pending_keys(self) -> list[GangKey]:
+        """Return the gangs that kube-scheduler has no room for, and that are acted for."""
+        keys = self._pending_gangs.keys()
+        if not self._admission.chooses:
+            return keys
+        snapshot = self._source.snapshot()
+        return [key for key in keys if self._admission.acts_for(key.namespace, snapshot)]
+
+    def look(self, snapshot: Snapshot, version: Version, key: GangKey) -> tuple[Turn, Gang] | None:
+        """Return the gang and its turn, if it can be planned and has neither a plan in flight nor
+        a refusal that stands."""
+        answer = self._reservations.get(key) or self._waiting.kept(key, version)
+        if answer is not None:
+            return None
+        gang = self._gangs.resolve(key, snapshot)
+        return (self._admission.turn_of(gang), gang) if can_be_planned(gang) else None
+
+    # -- one search -----------------------------------------------------------------------
 
     async def plan(
         self,
@@ -212,7 +246,7 @@ class SchedulingCycle:
             or self._promised(gang)
             or self._rolled_back(gang)
             or self._waiting.must_wait(gang, wall)
-            or self._admission.must_wait(gang)
+            or self._admission.must_wait(gang, self.waiting_turns())
             or self._unseen(gang)
         )
 

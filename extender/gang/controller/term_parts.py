@@ -2,12 +2,11 @@
 
 What runs back from a later part to an earlier one goes through the coordinator: ``ended`` notes
 each preemption that ends, ``search_again`` searches for another plan in the place of one that does
-not hold any more, ``waiting_turns`` says who waits for a turn.
+not hold any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from extender.gang.bind_barrier.bindings import Bindings
@@ -23,10 +22,8 @@ from extender.gang.controller.verb_patience import VerbPatience
 from extender.gang.core.preemptions import PreemptionEnded, Preemptions, SearchAgain
 from extender.gang.core.refused_seats import RefusedSeats
 from extender.gang.fairness.admission import Admission
-from extender.gang.fairness.evicted_store import EvictedStore
-from extender.gang.fairness.eviction_history import EvictionHistory
+from extender.gang.fairness.eviction_history import EvictedStore, EvictionHistory
 from extender.gang.fairness.suspensions import Suspensions
-from extender.gang.plan.fair_turns import Turn
 from extender.gang.plan.planner import Planner
 
 
@@ -67,7 +64,6 @@ def acting_of(
     *,
     ended: PreemptionEnded,
     search_again: SearchAgain,
-    waiting_turns: Callable[[], Iterable[Turn]],
 ) -> Acting:
     """Return what acts on plans; nothing is in flight yet."""
     records = term.records
@@ -76,7 +72,14 @@ def acting_of(
     preemptions = Preemptions(term, reading, telling, keeper, ended, search_again)
     return Acting(
         keeper=keeper,
-        admission=_admission(term, reading, telling, waiting_turns),
+        admission=Admission(
+            term.settings,
+            term.clocks,
+            reading.reservations,
+            reading.evidence,
+            Suspensions(term.suspended, term.leadership, telling.background, term.clocks),
+            telling.notices,
+        ),
         preemptions=preemptions,
         eviction_history=_eviction_history(term, reading, telling, preemptions),
     )
@@ -120,26 +123,6 @@ def seating_of(term: Term, reading: Reading, telling: Telling, preemptions: Pree
     return Seating(refused_seats, partly_bound, bindings)
 
 
-def _admission(
-    term: Term,
-    reading: Reading,
-    telling: Telling,
-    waiting_turns: Callable[[], Iterable[Turn]],
-) -> Admission:
-    """Return who may have a plan, and whose turn comes first."""
-    suspensions = Suspensions(term.suspended, term.leadership, telling.background, term.clocks)
-    return Admission(
-        term.settings,
-        term.clocks,
-        reading.reservations,
-        reading.evidence,
-        suspensions,
-        reading.present_gang,
-        waiting_turns,
-        telling.notices.warn,
-    )
-
-
 def _eviction_history(
     term: Term, reading: Reading, telling: Telling, preemptions: Preemptions
 ) -> EvictionHistory:
@@ -153,9 +136,9 @@ def _eviction_history(
             records.namespace,
             records.signer,
             term.leadership,
-            telling.background.spawn,
+            telling.background,
         )
-    history = EvictionHistory(protection, store, term.clocks, reading.gangs.unit_key)
+    history = EvictionHistory(protection, store, term.clocks, reading.gangs)
     preemptions.units.taken, preemptions.units.sent = history.taken, history.sent
     preemptions.preconditions.spared = history.spared
     return history

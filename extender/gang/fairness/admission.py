@@ -12,7 +12,7 @@ Five rules, each with a file of its own that says how it counts:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -26,6 +26,7 @@ from extender.gang.plan.stayed_victims import DID_NOT_GO, TOOK_SEATS, StayedVict
 from extender.gang.plan.suspension import Cause, GiveUps, Suspension, looks_of, overran, refused
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.scheduler_view.node_lists import NodeLists
+from extender.gang.status.notices import Notices
 from extender.model.gang import Gang
 from extender.model.objects import DEFAULT_SCHEDULER, GangKey, Pod
 from extender.model.plan import Code, Plan, Refusal, Victim
@@ -35,11 +36,7 @@ from extender.model.texts import rfc3339
 
 
 class Admission:
-    """Lets gangs in, or says why not. One event loop only.
-
-    ``waiting()`` returns the gangs that want to be planned now; ``gang_of(key)`` a gang as it
-    is; ``warn(pods, reason, note)`` tells the owners of pods with a Warning event.
-    """
+    """Lets gangs in, or says why not. One event loop only."""
 
     def __init__(
         self,
@@ -48,17 +45,13 @@ class Admission:
         reservations: Reservations,
         evidence: NodeLists,
         suspensions: Suspensions,
-        gang_of: Callable[[GangKey], Gang],
-        waiting: Callable[[], Iterable[Turn]],
-        warn: Callable[[Iterable[Pod], str, str], None],
+        notices: Notices,
     ) -> None:
         self._settings = settings
         self._clocks = clocks
         self._reservations = reservations
         self._evidence = evidence
-        self._gang_of = gang_of
-        self._waiting = waiting
-        self._warn = warn
+        self._notices = notices
         self.suspensions = suspensions
         self._give_ups = GiveUps(settings.seats.give_ups, settings.seats.suspend_seconds)
         self.stayed = StayedVictims()
@@ -115,15 +108,15 @@ class Admission:
 
     # -- before and after a search --------------------------------------------------------
 
-    def must_wait(self, gang: Gang) -> Refusal | None:
-        """Return why the gang is not searched for now."""
+    def must_wait(self, gang: Gang, waiting: Iterable[Turn]) -> Refusal | None:
+        """Return why the gang is not searched for now; ``waiting``: whoever wants to be."""
         critical = gang.preemptor_priority >= SYSTEM_CRITICAL
         held = self.suspensions.of(gang.key, lambda: self._looks(gang))
         spared = held is not None and held.cause is Cause.GAVE_UP and critical
         if held is not None and held.cause is not Cause.REFUSED and not spared:
             return Refusal(gang=gang.key, code=Code.SUSPENDED, message=held.told)
         now = self._clocks.monotonic()
-        if self.turns.must_wait(self.turn_of(gang), self._waiting(), now):
+        if self.turns.must_wait(self.turn_of(gang), waiting, now):
             self.counted["planning-share"] += 1
             return Refusal(
                 gang=gang.key,
@@ -195,10 +188,10 @@ class Admission:
         """Count what a plan has evicted whose place another one takes."""
         self._spend(preemption)
 
-    def ended(self, preemption: Preemption, *, done: bool, why: str, seen: bool = True) -> None:
-        """Count a plan that is over; one that evicted or held seats for nothing counts as given
-        up, unless its gang had to give way to a more urgent one, or could not be seated by
-        anybody: kube-scheduler is away, or (not ``seen``) its binding would not show here.
+    def ended(self, preemption: Preemption, *, done: bool, seen: bool = True) -> bool:
+        """Count a plan that is over; return whether it counts as given up: it evicted or held
+        seats for nothing, and its gang neither had to give way to a more urgent one, nor could not
+        be seated by anybody: kube-scheduler is away, or (not ``seen``) its binding would not show.
 
         For an absent kube-scheduler pods are evicted once at most: without it no others are bound
         in their place. So a plan that evicted counts whoever asked meanwhile.
@@ -207,18 +200,18 @@ class Admission:
         if done:
             self._give_ups.seated(preemption.key)
             self.stayed.seated(preemption.key)
-            return
-        if self._others_fault(preemption):
-            return
-        evicted = _evicted(preemption) > 0
-        in_vain = evicted or (preemption.deadline > 0 and not self._nobody_asks(preemption))
-        if preemption.yields or not in_vain or not seen:
-            return
-        gang = self._gang_of(preemption.key)
+            return False
+        if self._others_fault(preemption) or preemption.yields or not seen:
+            return False
+        held = preemption.deadline > 0 and not self._nobody_asks(preemption)
+        return held or _evicted(preemption) > 0
+
+    def gave_up(self, preemption: Preemption, gang: Gang, why: str) -> None:
+        """Count a plan that was given up, of the gang as it is now."""
         looks, now = self._looks(gang), self._clocks.wall()
         found = self._give_ups.gave_up(preemption.key, looks, why, now)
         seats = self._settings.seats
-        if found is None and evicted and preemption.refused and seats.give_ups:
+        if found is None and preemption.refused and seats.give_ups and _evicted(preemption):
             names = [preemption.pods[uid].name for uid in preemption.refused]
             found = refused(preemption.key, names, why, looks, now, seats.suspend_seconds)
         if found is not None and preemption.plan.priority < SYSTEM_CRITICAL:
@@ -264,7 +257,7 @@ class Admission:
     def _suspend(self, suspension: Suspension, pods: Iterable[Pod]) -> None:
         self.counted[f"suspended-{suspension.cause}"] += 1
         self.suspensions.add(suspension)
-        self._warn(pods, "GangSuspended", suspension.told)
+        self._notices.warn(pods, "GangSuspended", suspension.told)
 
     # -- telling --------------------------------------------------------------------------
 

@@ -8,13 +8,18 @@ an eviction within the last moments before a crash may not be counted, which cos
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+import structlog
 from msgspec.structs import replace
 
+from extender.gang.core.last_check import KeptGangs
+from extender.gang.core.signature import Signer, digest_of
 from extender.gang.core.victim_group import Sent
-from extender.gang.fairness.evicted_store import EvictedStore
+from extender.gang.fairness.kept_list import ConfigMapList, WrittenBehind
+from extender.gang.leader_election.leadership import Leadership
 from extender.gang.plan.evicted_before import (
     BARE,
     OWNER,
@@ -26,12 +31,23 @@ from extender.gang.plan.evicted_before import (
     spared,
     undisturbed,
 )
+from extender.gang.runtime.background import Background
 from extender.gang.runtime.clocks import Clocks
+from extender.kube.api import KubeApi
 from extender.model.fairness import ProtectionSettings
-from extender.model.objects import GangKey, Pod
+from extender.model.objects import Pod
 from extender.model.snapshot import EMPTY, SparedPod
 from extender.model.texts import rfc3339
 
+log = structlog.get_logger("gang")
+
+NAME = "podgroup-extender-evicted"
+KEY = "evicted.json"
+SIGNATURE = "podgroup-extender.io/signature"
+MOST_BYTES = 900_000
+"""An object may have 1 MiB or so; who was evicted longest ago is left out."""
+CLOCK_SECONDS = 300.0
+"""What was written further in the future was written before the clock was set back."""
 MOST = 1000
 """Lineages kept."""
 LATE_SECONDS = 120.0
@@ -42,21 +58,79 @@ MOST_OF_NAMESPACE = 100
 """Names are a tenant's to make up: it forgets its own first."""
 
 
+class EvictedStore(WrittenBehind):
+    """One ConfigMap beside the plan records, signed as they are."""
+
+    def __init__(
+        self,
+        client: KubeApi,
+        namespace: str,
+        signer: Signer,
+        leadership: Leadership,
+        background: Background,
+    ) -> None:
+        super().__init__(leadership, background, "who was evicted before is not written")
+        self._list = ConfigMapList(client, namespace, NAME, KEY)
+        self._signer = signer
+        self._wanted: Sequence[Evicted] = ()
+        """What is to be written."""
+
+    async def load(self, now: float) -> list[Evicted]:
+        """Return what is written; what is not ours, or cannot be read, is told in the log and
+        left out. Raises ApiError."""
+        found = await self._list.load()
+        if found is None:
+            return []
+        text, annotations = found
+        signature = annotations.get(SIGNATURE, "")
+        why = self._signer.problem(NAME, 0, digest_of([text.encode()]), signature)
+        if why:
+            log.warning("who was evicted before is not known", config_map=NAME, why=why)
+            return []
+        try:
+            kept = msgspec.json.decode(text, type=list[Evicted])
+        except msgspec.DecodeError as error:
+            log.warning("who was evicted before cannot be read", config_map=NAME, error=str(error))
+            return []
+        latest = now + CLOCK_SECONDS
+        return [each for each in kept if max(each.at, each.resumed) <= latest and each.times > 0]
+
+    def write(self, kept: Sequence[Evicted]) -> None:
+        """Replace what is written, as soon as that can be done."""
+        self._wanted = kept
+        self.changed()
+
+    async def save(self) -> None:
+        """Write them signed, unless records are not."""
+        text = _text(self._wanted)
+        signature = self._signer.sign(NAME, 0, digest_of([text.encode()]))
+        await self._list.save(text, {SIGNATURE: signature} if signature else {})
+
+
+def _text(kept: Sequence[Evicted]) -> str:
+    """Return them as JSON; who was evicted longest ago stands first, and is left out first."""
+    text = msgspec.json.encode(list(kept))
+    while len(text) > MOST_BYTES:
+        kept = kept[max(1, len(kept) // 10) :]
+        text = msgspec.json.encode(list(kept))
+    return text.decode()
+
+
 class EvictionHistory:
-    """One event loop only. ``unit_key`` is what a pod goes with."""
+    """One event loop only."""
 
     def __init__(
         self,
         settings: ProtectionSettings,
         store: EvictedStore | None,
         clocks: Clocks,
-        unit_key: Callable[[Pod], GangKey | None],
+        gangs: KeptGangs,
     ) -> None:
         """``store`` None: nothing is written."""
         self._settings = settings
         self._store = store
         self._clocks = clocks
-        self._unit_key = unit_key
+        self._unit_key = gangs.unit_key
         self._kept: dict[str, Evicted] = {}
         self._going: dict[str, Pod] = {}
         """Pods that are evicted, until a while after they are gone: that may be seen before the

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from extender.gang.fairness.admission import Admission
 from extender.gang.plan.fair_turns import Turn
 
 
@@ -14,10 +15,10 @@ class Late(Exception):  # noqa: N818 - what has happened, not a fault of the cal
 
 
 class FairLock:
-    """One at a time. ``order`` sorts those that wait, asked whenever the lock comes free."""
+    """One at a time. Those that wait are sorted whenever the lock comes free."""
 
-    def __init__(self, order: Callable[[list[Turn]], list[Turn]]) -> None:
-        self._order = order
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
         self._held = False
         self._urgent: list[asyncio.Future[None]] = []
         self._waiting: list[tuple[Turn, asyncio.Future[None]]] = []
@@ -73,7 +74,7 @@ class FairLock:
                 future.set_result(None)
                 return
         while self._waiting:
-            first = self._order([turn for turn, _ in self._waiting])[0]
+            first = self._admission.order([turn for turn, _ in self._waiting])[0]
             at = next(i for i, (turn, _) in enumerate(self._waiting) if turn is first)
             _, future = self._waiting.pop(at)
             if not future.done():

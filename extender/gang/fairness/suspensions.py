@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 import structlog
 
-from extender.gang.controller.config_map_list import ConfigMapList
-from extender.gang.controller.write_behind import WriteBehind
+from extender.gang.fairness.kept_list import ConfigMapList, WrittenBehind
 from extender.gang.leader_election.leadership import Leadership
 from extender.gang.plan.suspension import CLOCK_SECONDS, Suspension
 from extender.gang.runtime.background import Background
@@ -51,7 +50,7 @@ class SuspensionStore:
         await self._list.save(msgspec.json.encode(list(suspensions)).decode())
 
 
-class Suspensions:
+class Suspensions(WrittenBehind):
     """Which gangs are suspended now. One event loop only."""
 
     def __init__(
@@ -62,10 +61,8 @@ class Suspensions:
         clocks: Clocks,
     ) -> None:
         """``store`` None: nothing is written, as in an offline question."""
+        super().__init__(leadership, background, "suspended gangs not written")
         self._store = store
-        self._behind = WriteBehind(
-            self._save, leadership, background.spawn, "suspended gangs not written"
-        )
         self._clocks = clocks
         self._held: dict[GangKey, Suspension] = {}
 
@@ -108,8 +105,9 @@ class Suspensions:
 
     def _write(self) -> None:
         if self._store is not None:
-            self._behind.changed()
+            self.changed()
 
-    async def _save(self) -> None:
+    async def save(self) -> None:
+        """Write those that have not run out."""
         if self._store is not None:
             await self._store.save(self.present())

@@ -16,13 +16,12 @@ from urllib.parse import quote
 
 import structlog
 
-from extender.gang.controller.evictor import answered
 from extender.gang.leader_election.leadership import Leadership
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.decisions_per_day import Days
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
-from extender.kube.gate import CalledOff, hint, while_wanted
+from extender.kube.gate import CalledOff, answered, hint, while_wanted
 from extender.model.errors import ExtenderError
 from extender.model.status import MARK_LABEL, StatusSettings
 from extender.model.texts import rfc3339
