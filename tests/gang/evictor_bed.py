@@ -6,6 +6,7 @@ import random
 from typing import Any, cast
 
 from extender.gang.controller.evictor import Evictor, Removal
+from extender.gang.runtime.clocks import Clocks
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, Forbidden, NotFound, TooManyRequests
 from extender.kube.api_errors import Unavailable as NoAnswer
@@ -77,9 +78,8 @@ class Bed:
         self.evictor = Evictor(
             cast(KubeApi, api),
             EvictionSettings(**settings),
-            sleep=self._sleep,
+            clocks=Clocks(wall=lambda: NOW, sleep=self._sleep),
             rng=rng,
-            wall=lambda: NOW,
             ended=self.ended.append,
         )
 

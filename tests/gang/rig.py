@@ -20,6 +20,7 @@ from extender.gang.controller.coordinator import SWEEP, TICK
 from extender.gang.controller.planning_rounds import PLANNING
 from extender.gang.controller.wiring import coordinate
 from extender.gang.plan.candidates import Candidates
+from extender.gang.runtime.clocks import Clocks
 from extender.groups.resolver import Resolver
 from extender.kube.api_errors import ApiError
 from extender.kube.client import KubeClient
@@ -101,7 +102,7 @@ class Rig:
             resolver,
             "kube-system",
             record_key=self.record_key,
-            sleep=no_sleep,
+            clocks=Clocks(sleep=no_sleep),
             blind_seconds=0.0,
             failed=failed,
         )

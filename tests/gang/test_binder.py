@@ -64,7 +64,7 @@ class Time:
 
 async def bound(api: Api, allowed: Any = lambda: True) -> Ended:
     time = Time()
-    binder = Binder(cast("KubeApi", api), 10.0, clocks=Clocks(lambda: time.now), sleep=time.sleep)
+    binder = Binder(cast("KubeApi", api), 10.0, clocks=Clocks(lambda: time.now, sleep=time.sleep))
     return await binder.bind(ONE, allowed)
 
 
@@ -134,7 +134,7 @@ async def test_stopped_after_an_unclear_answer_it_may_yet_be_done() -> None:
 
 async def rehearsed(api: Api, *bindings: Binding) -> list[Ended]:
     time = Time()
-    binder = Binder(cast("KubeApi", api), 10.0, clocks=Clocks(lambda: time.now), sleep=time.sleep)
+    binder = Binder(cast("KubeApi", api), 10.0, clocks=Clocks(lambda: time.now, sleep=time.sleep))
     return await binder.rehearse(bindings or [ONE], lambda: True)
 
 

@@ -19,6 +19,7 @@ from extender.gang.controller.evictor import (
     passing,
     unclear,
 )
+from extender.gang.runtime.clocks import Clocks
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import Conflict, TooManyRequests
 from extender.kube.api_errors import Unavailable as NoAnswer
@@ -270,7 +271,9 @@ async def test_pauses_are_not_in_step() -> None:
         pauses.append(seconds)
 
     for _ in range(20):
-        await Evictor(cast(KubeApi, Api()), EvictionSettings(), sleep=sleep).pause(1.0)
+        await Evictor(cast(KubeApi, Api()), EvictionSettings(), clocks=Clocks(sleep=sleep)).pause(
+            1.0
+        )
     assert len(set(pauses)) > 1
     assert all(1.0 <= pause < 2.0 for pause in pauses)
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from extender.gang.controller.evictor import Evictor
 from extender.gang.incremental.protection import Protections
 from extender.gang.plan.validity import unit_problem
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.resolver import Resolver
 from extender.model.objects import Pod
@@ -112,7 +113,7 @@ async def test_an_unclear_answer_about_it_is_no_yes(seconds: int, *, goes: bool)
         async def get(self, path: str) -> dict[str, object]:
             return {"metadata": {"uid": "u", "deletionTimestamp": rfc3339(NOW + seconds)}}
 
-    evictor = Evictor(Client(), EvictionSettings(), wall=lambda: NOW)  # type: ignore[arg-type]
+    evictor = Evictor(Client(), EvictionSettings(), clocks=Clocks(wall=lambda: NOW))  # type: ignore[arg-type]
     victim = Victim(uid="u", namespace="default", name="low", node="n0", priority=0, grace=30)
     assert await evictor.leaving(victim) is goes
 

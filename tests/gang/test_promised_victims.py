@@ -12,6 +12,7 @@ from extender.gang.controller.evictor import Evictor
 from extender.gang.controller.notifier import WAKE_ANNOTATION
 from extender.gang.core import victim_group
 from extender.gang.core.plan_victims import PlanVictims
+from extender.gang.runtime.clocks import Clocks
 from extender.model.plan import Victim
 from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
@@ -217,7 +218,7 @@ async def test_who_cannot_be_evicted_stays_while_others_are_seated_beside_it(
         evictions = rig.coordinator.preemptions.evictions
         await rig.until(lambda: bool(evictions.broken()), "the other half cannot be evicted")
         # It is tried again every second or two.
-        rig.coordinator.preemptions.executor._evictor._sleep = asyncio.sleep
+        rig.coordinator.preemptions.executor._evictor._clocks = Clocks()
         for name in (*HIGH, "keep"):
             await rig.remove(name)
         await rig.until(lambda: not rig.coordinator.reservations, "the plan is over")

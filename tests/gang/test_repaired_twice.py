@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from extender.gang.core.victim_group import Phase
+from extender.gang.runtime.clocks import Clocks
 from extender.sandbox.faults import Fault
 from tests.gang.rig import LOW, PODS, REAL_DELETE, Rig, refuse
 from tests.gang.test_single_candidates import whole_gang_on_n0
@@ -22,7 +23,7 @@ def hurry(rig: Rig, seconds: float) -> None:
     async def short(_: float) -> None:
         await asyncio.sleep(seconds)
 
-    rig.coordinator.preemptions.executor._evictor._sleep = short
+    rig.coordinator.preemptions.executor._evictor._clocks = Clocks(sleep=short)
 
 
 async def test_a_gang_that_is_whole_again_while_another_plan_wants_it(patient: Rig) -> None:

@@ -214,7 +214,7 @@ async def test_a_defect_in_what_is_told_ends_nothing(stage: Stage) -> None:
         if rounds == 5:
             raise KeyboardInterrupt
 
-    stage.map._read, stage.map._sleep = broken, sleep
+    stage.map._read, stage.map._clocks = broken, replace(stage.map._clocks, sleep=sleep)
     with capture_logs() as logs, pytest.raises(KeyboardInterrupt):
         await stage.map.run()
     assert [entry["kind"] for entry in logs] == ["defect"]

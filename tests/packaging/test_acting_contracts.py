@@ -31,16 +31,13 @@ CALLS = ("Callable", "PreemptionEnded", "Resolves", "SearchAgain")
 """How the annotation of a function is written."""
 
 LARGER: dict[str, tuple[int, int]] = {
-    "controller/Evictor": (6, 3),
     "core/PlanVictims": (7, 2),
     "core/Preconditions": (8, 1),
     "core/Preemptions": (6, 2),
     "core/Requeuing": (8, 0),
-    "leader_election/Elector": (7, 2),
     "status/DecisionTelling": (10, 4),
     "status/GroupConditions": (7, 2),
     "status/RepairedGangs": (5, 3),
-    "status/StatusMap": (8, 1),
 }
 """Class of a room -> parameters of its constructor, callables among them."""
 

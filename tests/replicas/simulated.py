@@ -145,7 +145,7 @@ class Replica:
         self._offset = offset
         self._going = asyncio.Event()
         self._going.set()
-        clocks = Clocks(monotonic=self.monotonic, wall=lambda: 1.7e9 + self.monotonic())
+        clocks = Clocks(self.monotonic, lambda: 1.7e9 + self.monotonic(), self.sleep)
         api: Any = self
         self.elector = Elector(
             api,
@@ -153,8 +153,7 @@ class Replica:
             "kube-system",
             name,
             clocks=clocks,
-            sleep=self.sleep,
-            random=faults.rng.random,
+            rng=faults.rng,
         )
 
     def monotonic(self) -> float:

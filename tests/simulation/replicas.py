@@ -57,7 +57,7 @@ class Replica(Host):
                 RECORDS,
                 self.identity,
                 clocks=Clocks(monotonic=self.clock.monotonic, wall=self.clock.wall),
-                random=rng.random,
+                rng=rng,
             )
             standing = self._loop.create_task(self.elector.run(stop))
             while not stop.is_set():

@@ -7,9 +7,8 @@ when the name is another pod's by now, when the pod has a node, and when it is b
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 from urllib.parse import quote
@@ -66,7 +65,7 @@ class Ended(Struct, frozen=True):
 
 
 class Binder:
-    """Posts bindings. ``seconds`` is how long one may be tried; ``sleep`` is injected for tests."""
+    """Posts bindings. ``seconds`` is how long one may be tried;"""
 
     def __init__(
         self,
@@ -74,13 +73,11 @@ class Binder:
         seconds: float,
         *,
         clocks: Clocks,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
     ) -> None:
         self._client = client
         self._seconds = seconds
         self._clocks = clocks
-        self._sleep = sleep
         self._rng = rng or random.Random()
 
     async def rehearse(
@@ -142,7 +139,7 @@ class Binder:
             if self._clocks.monotonic() + wait >= until:
                 why = f"not accepted within {self._seconds:g} s: {again}"
                 return Ended(binding, BindingOutcome.LATE, why)
-            await self._sleep(wait * (1 + self._rng.random() / 2))
+            await self._clocks.sleep(wait * (1 + self._rng.random() / 2))
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _post(self, binding: Binding, *, dry_run: bool) -> None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -26,6 +25,7 @@ from urllib.parse import quote
 import structlog
 
 from extender.gang.runtime.background import each
+from extender.gang.runtime.clocks import Clocks
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
 from extender.kube.gate import REQUEST_SECONDS, CalledOff, answered, while_wanted
@@ -72,7 +72,7 @@ class Removal(StrEnum):
 
 
 class Evictor:
-    """Sends evictions, pod by pod. ``sleep`` and ``rng`` are injected for tests.
+    """Sends evictions, pod by pod.
 
     ``ended`` is told how each victim ended.
     """
@@ -82,17 +82,15 @@ class Evictor:
         client: KubeApi,
         settings: EvictionSettings,
         *,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clocks: Clocks | None = None,
         rng: random.Random | None = None,
-        wall: Callable[[], float] = time.time,
         ended: Callable[[Removal], None] = lambda result: None,
     ) -> None:
         self._client = client
         self.attempts = settings.attempts
-        self._sleep = sleep
+        self._clocks = clocks or Clocks()
         self._ended = ended
         self._rng = rng or random.Random()
-        self._wall = wall
         self.concurrency = settings.concurrency
         self._gate = asyncio.Semaphore(settings.concurrency)
         self._rehearsals = asyncio.Semaphore(settings.concurrency)
@@ -197,7 +195,7 @@ class Evictor:
             "status": status,
             "reason": PREEMPTED,
             "message": message,
-            "lastTransitionTime": rfc3339(self._wall()),
+            "lastTransitionTime": rfc3339(self._clocks.wall()),
         }
         body = {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}
         path = f"{_pod_path(victim)}/status"
@@ -226,7 +224,7 @@ class Evictor:
         if seen.get("uid") != victim.uid:
             return True
         ends: str = seen.get("deletionTimestamp", "")
-        latest = self._wall() + victim.grace + LATE_SECONDS
+        latest = self._clocks.wall() + victim.grace + LATE_SECONDS
         return bool(ends) and datetime.fromisoformat(ends).timestamp() <= latest
 
     async def _read(self, victim: Victim) -> Meta:
@@ -251,7 +249,7 @@ class Evictor:
     ) -> None:
         """Wait before the next try: at least as long as the server asked for, never in step."""
         asked = (error.retry_after if error is not None else None) or 0.0
-        await self._sleep(min(max(seconds, asked), longest) * (1 + self._rng.random()))
+        await self._clocks.sleep(min(max(seconds, asked), longest) * (1 + self._rng.random()))
 
     def refused(self) -> None:
         """Count an eviction that the API server refuses for good."""

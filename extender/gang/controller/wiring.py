@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import random as random_module
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import structlog
 
@@ -47,7 +46,6 @@ def coordinate(
     random: random_module.Random | None = None,
     leadership: Leadership | None = None,
     heartbeats: Heartbeats | None = None,
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     blind_seconds: float = BLIND_SECONDS,
     decided: Callable[[Decision], None] = lambda decision: None,
     evicted: Callable[[Removal], None] = lambda result: None,
@@ -59,13 +57,10 @@ def coordinate(
     they are not); ``evicted`` is told how each eviction ended,
     ``failed`` of each best-effort write that did not work.
     ``blind_seconds``: for how long after the start a life before may have offered nodes.
-    All waiting goes through the running event loop; ``sleep`` is how evictions that failed wait.
     """
     clocks = clocks or Clocks()
-    evictor = Evictor(
-        client, settings.eviction, sleep=sleep, rng=random, wall=clocks.wall, ended=evicted
-    )
-    binder = Binder(client, settings.bind.post_seconds, clocks=clocks, sleep=sleep, rng=random)
+    evictor = Evictor(client, settings.eviction, clocks=clocks, rng=random, ended=evicted)
+    binder = Binder(client, settings.bind.post_seconds, clocks=clocks, rng=random)
     return Coordinator(
         Term(
             source=source,

@@ -15,8 +15,8 @@ that the epoch names a term; a leader gives way to the replica that kube-schedul
 from __future__ import annotations
 
 import asyncio
-import random as random_module
-from collections.abc import Awaitable, Callable
+import random
+from collections.abc import Callable
 from math import inf
 
 import structlog
@@ -59,8 +59,7 @@ class Elector:
         identity: str,
         *,
         clocks: Clocks = LEASE_CLOCKS,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        random: Callable[[], float] = random_module.random,
+        rng: random.Random | None = None,
     ) -> None:
         self._settings = settings
         # Two requests without an answer must leave time for another try before the deadline.
@@ -70,8 +69,7 @@ class Elector:
         self.terms = 0
         """Terms of this process."""
         self._clocks = clocks
-        self._sleep = sleep
-        self._random = random
+        self._rng = rng or random.Random()
         self._lease: Object = {}
         """As last seen; its resourceVersion is the precondition of the next write."""
         self._seen = -inf
@@ -200,8 +198,8 @@ class Elector:
             return quiet_in if self._request[0] and 0 < quiet_in < seconds else seconds
         if self._wanted():
             # Out of step with the leader, whose renewals get in the way of a request.
-            return seconds * (0.2 + 0.6 * self._random())
-        pause = seconds * (1 + self._random() * JITTER)
+            return seconds * (0.2 + 0.6 * self._rng.random())
+        pause = seconds * (1 + self._rng.random() * JITTER)
         if self._valid(self._now()):
             # Not a moment later than the lease may be taken, nor much before.
             left = self._seen + seconds_of(self._lease) - self._now()
@@ -369,14 +367,14 @@ class Elector:
                 log.debug("lease watch ended", error=str(error))
             except Exception:  # without it a hand-over takes as long as the next look at the lease
                 log.exception("lease watch failed")
-            await self._sleep(self._settings.retry_seconds)
+            await self._clocks.sleep(self._settings.retry_seconds)
 
     async def _either(self, event: asyncio.Event, seconds: float) -> None:
         """Wait for an event, at most for a time."""
         if event.is_set():
             return
         waiting = asyncio.ensure_future(event.wait())
-        sleeping = asyncio.ensure_future(self._sleep(max(0.0, seconds)))
+        sleeping = asyncio.ensure_future(self._clocks.sleep(max(0.0, seconds)))
         try:
             await asyncio.wait((waiting, sleeping), return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -6,12 +6,11 @@ budgets, which count ready pods.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from urllib.parse import quote
 
 import structlog
 
+from extender.gang.runtime.clocks import LEASE_CLOCKS, Clocks
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, NotFound
 
@@ -29,12 +28,12 @@ class LeaderLabel:
         api: KubeApi,
         namespace: str,
         pod: str,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clocks: Clocks = LEASE_CLOCKS,
     ) -> None:
         self._api = api
         self._pods = f"/api/v1/namespaces/{quote(namespace)}/pods"
         self._pod = pod
-        self._sleep = sleep
+        self._clocks = clocks
 
     async def claim(self) -> None:
         """Take the label from all others and put it on our pod; tries until it works."""
@@ -48,7 +47,7 @@ class LeaderLabel:
                 return
             except ApiError as error:
                 log.warning("the leader's label cannot be written", error=str(error))
-                await self._sleep(RETRY_SECONDS)
+                await self._clocks.sleep(RETRY_SECONDS)
 
     async def _remove(self, pod: str) -> None:
         try:

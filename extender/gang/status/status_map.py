@@ -8,7 +8,6 @@ heartbeat by which a reader sees that the writer lives.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from math import inf
 from typing import Any, Final
@@ -62,7 +61,6 @@ class StatusMap:
         *,
         days: Days | None = None,
         clocks: Clocks | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._client = client
         self._base = f"/api/v1/namespaces/{quote(namespace)}/configmaps"
@@ -74,7 +72,6 @@ class StatusMap:
         self._adopted = False
         """What the one before has counted is read; not before that is it replaced."""
         self._clocks = clocks or Clocks()
-        self._sleep = sleep
         self._since: float | None = None
         """Wall clock since when this process leads."""
         self._next = -inf
@@ -92,7 +89,7 @@ class StatusMap:
                 await self.look()
             except Exception as error:
                 self._tell("defect", error, SELDOM_SECONDS)
-            await self._sleep(LOOK_SECONDS)
+            await self._clocks.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:
         """Write what is due."""
