@@ -45,9 +45,8 @@ from extender.cli.status_source import StatusSource, told_in_a_map
 from extender.cli.traces import Traces
 from extender.console.console import Console
 from extender.gang.controller.coordinator import Coordinator
-from extender.gang.controller.evictor import Removal
 from extender.gang.controller.heartbeats import Heartbeats
-from extender.gang.controller.wiring import coordinate, logged
+from extender.gang.controller.wiring import coordinate
 from extender.gang.core.signature import read_key
 from extender.gang.leader_election.elector import Elector
 from extender.gang.leader_election.leader_label import LeaderLabel
@@ -55,6 +54,7 @@ from extender.gang.leader_election.leadership import Leadership
 from extender.gang.tell.decisions import Decision
 from extender.gang.tell.decisions_per_day import Days
 from extender.gang.tell.last_hour import Lately
+from extender.gang.tell.listener import Listener, Removal
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.markers import waits_for_jobs
 from extender.groups.resolver import Resolver
@@ -151,15 +151,23 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         elector = _elector(client, settings.leadership, namespace)
         traces = Traces(settings, elector.identity if elector else socket.gethostname())
         told = (grpc.decided, days.add, lately.decided, traces.decided)
-        replica = Replica(
-            cache,
-            settings,
-            _coordinators(
-                client, cache, settings, resolver, namespace, metrics, record_key, told, lately
-            ),
-            elector,
-            _label(client, settings.leadership),
-        )
+        listener = Heard(metrics, lately, told)
+
+        def make(leadership: Leadership, heartbeats: Heartbeats) -> Coordinator:
+            return coordinate(
+                client,
+                cache,
+                settings,
+                resolver,
+                namespace,
+                record_key=record_key,
+                leadership=leadership,
+                heartbeats=heartbeats,
+                listener=listener,
+            )
+
+        label = _label(client, settings.leadership)
+        replica = Replica(cache, settings, make, elector, label)
         _expose(metrics, client, cache, replica)
         traces.follow(cache, replica, metrics)
         verbs = LeadersVerbs(lambda: replica.verbs, replica.leadership)
@@ -200,47 +208,32 @@ def _cache(client: KubeClient, settings: Settings, resolver: Resolver) -> Cache:
     )
 
 
-def _coordinators(
-    client: KubeClient,
-    cache: Cache,
-    settings: Settings,
-    resolver: Resolver,
-    namespace: str,
-    metrics: Metrics,
-    record_key: bytes,
-    told: Iterable[Callable[[Decision], None]],
-    lately: Lately,
-) -> Callable[[Leadership, Heartbeats], Coordinator]:
-    def decided(decision: Decision) -> None:
-        metrics.decided(decision.code or decision.outcome)
+class Heard(Listener):
+    """What happens while plans are carried out goes to metrics, logs, the console and gRPC."""
+
+    def __init__(
+        self, metrics: Metrics, lately: Lately, told: Iterable[Callable[[Decision], None]]
+    ) -> None:
+        self._metrics = metrics
+        self._lately = lately
+        self._told = told
+
+    def decided(self, decision: Decision) -> None:
+        """Count, log and tell a decision."""
+        self._metrics.decided(decision.code or decision.outcome)
         log_decision(decision)
-        for tell in told:
+        for tell in self._told:
             tell(decision)
 
-    def evicted(result: Removal) -> None:
-        metrics.evicted(result)
-        lately.evicted(result, time.time())
+    def evicted(self, ended: Removal) -> None:
+        """Count how an eviction ended."""
+        self._metrics.evicted(ended)
+        self._lately.evicted(ended, time.time())
 
-    def failed(what: str, error: ApiError) -> None:
-        logged(what, error)
-        lately.failed(what, error, time.time())
-
-    def make(leadership: Leadership, heartbeats: Heartbeats) -> Coordinator:
-        return coordinate(
-            client,
-            cache,
-            settings,
-            resolver,
-            namespace,
-            record_key=record_key,
-            leadership=leadership,
-            heartbeats=heartbeats,
-            decided=decided,
-            evicted=evicted,
-            failed=failed,
-        )
-
-    return make
+    def failed(self, what: str, error: ApiError) -> None:
+        """Log and count a write that did not work."""
+        super().failed(what, error)
+        self._lately.failed(what, error, time.time())
 
 
 def _elector(client: KubeClient, settings: LeadershipSettings, records: str) -> Elector | None:

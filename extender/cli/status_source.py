@@ -136,9 +136,7 @@ async def told_in_a_map(
     if not status.name:
         yield
         return
-    written = StatusMap(
-        client, status.namespace or records, status, leadership, source.text, days=days
-    )
+    written = StatusMap(client, status.namespace or records, status, leadership, source, days=days)
     task = asyncio.create_task(written.run())
     try:
         yield

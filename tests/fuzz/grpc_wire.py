@@ -63,7 +63,7 @@ class GrpcWire(Target):
                 lambda namespace, name: rig.cache.pod_named(namespace, name),
             )
         )
-        rig.coordinator.telling._decided = self.site.feed.add
+        rig.listener.feed = self.site.feed.add
         self.callers = await self._stack.enter_async_context(calling(self.site.target))
         self.honest = await self._stack.enter_async_context(calling(self.site.target))
         await self._asks_honestly(set())

@@ -5,14 +5,16 @@ from __future__ import annotations
 import random
 from typing import Any, cast
 
-from extender.gang.controller.evictor import Evictor, Removal
+from extender.gang.controller.evictor import Evictor
 from extender.gang.runtime.clocks import Clocks
+from extender.gang.tell.listener import Removal
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, Forbidden, NotFound, TooManyRequests
 from extender.kube.api_errors import Unavailable as NoAnswer
 from extender.kube.gate import leaves
 from extender.model.plan import Victim
 from extender.model.settings import EvictionSettings
+from tests.gang.hearing import Hearing
 
 NOW = 1_000_000.0
 VICTIM = Victim("u1", "a b", "p/1", "n0", 0, grace=40)
@@ -71,7 +73,8 @@ class Bed:
     def __init__(self, api: Api, **settings: int) -> None:
         self.api = api
         self.pauses: list[float] = []
-        self.ended: list[str] = []
+        self.listener = Hearing()
+        self.ended = self.listener.ended
         self.asked: list[str] = []
         rng = random.Random()
         rng.random = lambda: 0.5  # type: ignore[method-assign]
@@ -80,7 +83,7 @@ class Bed:
             EvictionSettings(**settings),
             clocks=Clocks(wall=lambda: NOW, sleep=self._sleep),
             rng=rng,
-            ended=self.ended.append,
+            listener=self.listener,
         )
 
     async def _sleep(self, seconds: float) -> None:

@@ -22,7 +22,6 @@ from extender.gang.controller.wiring import coordinate
 from extender.gang.plan.candidates import Candidates
 from extender.gang.runtime.clocks import Clocks
 from extender.groups.resolver import Resolver
-from extender.kube.api_errors import ApiError
 from extender.kube.client import KubeClient
 from extender.model.objects import GangKey, Pod
 from extender.model.policy import DEFAULT, EVERYBODY, PolicySettings
@@ -33,6 +32,7 @@ from extender.verbs.room_beside_reservations import Spare
 from extender.verbs.verbs import ExtenderVerbs
 from extender.wire.filter_json import FilterArgs, FilterResult
 from extender.wire.preempt_json import NodeVictims, PreemptArgs, PreemptResult
+from tests.gang.hearing import Hearing
 
 Obj = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
@@ -57,7 +57,7 @@ class Rig:
     def __init__(self, settings: Settings = FAST) -> None:
         self.settings = settings
         self.server = ApiServer(bookmark_seconds=0.05)
-        self.failed: list[str] = []
+        self.listener = Hearing()
         self.record_key = b""
 
     async def __aenter__(self) -> Self:
@@ -92,9 +92,6 @@ class Rig:
         async def no_sleep(seconds: float) -> None:
             await asyncio.sleep(0)
 
-        def failed(what: str, error: ApiError) -> None:
-            self.failed.append(what)
-
         self.coordinator = coordinate(
             self.own,
             self.cache,
@@ -104,7 +101,7 @@ class Rig:
             record_key=self.record_key,
             clocks=Clocks(sleep=no_sleep),
             blind_seconds=0.0,
-            failed=failed,
+            listener=self.listener,
         )
 
         def observe(change: Any) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.controller.evictor import Removal
 from extender.gang.core.victim_group import Phase
+from extender.gang.tell.listener import Removal
 from extender.model.plan import Victim
 from extender.model.settings import EvictionSettings
 from extender.sandbox.faults import Fault

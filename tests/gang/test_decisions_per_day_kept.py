@@ -42,13 +42,12 @@ class Life:
         self.days = Days(NOW)
         clocks = Clocks(lambda: self.now, lambda: NOW)
         settings = StatusSettings()
-
-        async def read(since: float) -> str:
-            return "gangs: 1\n"
-
         self.map = StatusMap(
-            client, "kube-system", settings, self.lease, read, days=self.days, clocks=clocks
+            client, "kube-system", settings, self.lease, self, days=self.days, clocks=clocks
         )
+
+    async def text(self, since: float) -> str:
+        return "gangs: 1\n"
 
     def decide(self, count: int) -> None:
         for _ in range(count):

@@ -15,11 +15,11 @@ from extender.gang.controller.evictor import (
     LONGEST_PAUSE,
     EvictionRefused,
     Evictor,
-    Removal,
     passing,
     unclear,
 )
 from extender.gang.runtime.clocks import Clocks
+from extender.gang.tell.listener import Removal
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import Conflict, TooManyRequests
 from extender.kube.api_errors import Unavailable as NoAnswer

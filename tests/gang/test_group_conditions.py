@@ -11,6 +11,7 @@ from typing import Any, Literal
 import pytest
 from msgspec.structs import replace
 
+from extender.gang.core.last_check import KeptGangs
 from extender.gang.runtime.background import Background
 from extender.gang.status import group_conditions
 from extender.gang.status.group_conditions import TYPE, GroupConditions, condition_of
@@ -19,6 +20,7 @@ from extender.groups.resolver import Resolver
 from extender.kube.api_errors import ApiError, Forbidden, NotFound
 from extender.model.plan import Code
 from extender.model.settings import GroupSettings, Settings
+from tests.gang.hearing import Hearing
 from tests.gang.rig import FAST, Rig, full_cluster
 from tests.gang.showing import Showing
 from tests.gang.world import group, node, pod, snapshot
@@ -127,7 +129,7 @@ class Bench:
     """GroupConditions with everything but the API server."""
 
     def __init__(self, groups: int = 1) -> None:
-        self.api, self.clock, self.failed = Api(), Clock(), []  # type: ignore[var-annotated]
+        self.api, self.clock, self.heard = Api(), Clock(), Hearing()
         self.state = snapshot(
             [],
             [pod(f"m{i}", group=f"g{i}") for i in range(groups)],
@@ -137,11 +139,11 @@ class Bench:
         self.conditions = GroupConditions(
             self.api,  # type: ignore[arg-type]
             Showing(lambda: self.state),
-            Resolver(Settings().groups).resolve,
+            KeptGangs(Resolver(Settings().groups)),
             self.clock,  # type: ignore[arg-type]
             Alone(),  # type: ignore[arg-type]
             self.background,
-            lambda what, error: self.failed.append(what),
+            self.heard,
         )
 
     def refuse(self, why: str, name: str = "g0", code: Code = Code.INFEASIBLE) -> None:
@@ -229,7 +231,7 @@ async def test_one_refused_right_ends_it_with_one_line(caplog: pytest.LogCapture
     bench.clock.now += 1000
     bench.refuse("b")
     assert await bench.round() == 0
-    assert not bench.failed
+    assert not bench.heard.failures
 
 
 async def test_objects_that_are_gone_are_no_reason_to_stop_and_a_missing_resource_is() -> None:
@@ -259,7 +261,7 @@ async def test_any_other_failure_is_told_and_tried_again_a_minute_later() -> Non
     bench.refuse("a")
     assert await bench.round() == 1
     assert await bench.round() == 0
-    assert bench.failed == ["condition of pod-group:default/g0"]
+    assert bench.heard.failures == ["condition of pod-group:default/g0"]
     bench.api.answer = None
     bench.clock.now += 60
     assert await bench.round() == 1

@@ -113,7 +113,8 @@ async def test_an_unclear_answer_about_it_is_no_yes(seconds: int, *, goes: bool)
         async def get(self, path: str) -> dict[str, object]:
             return {"metadata": {"uid": "u", "deletionTimestamp": rfc3339(NOW + seconds)}}
 
-    evictor = Evictor(Client(), EvictionSettings(), clocks=Clocks(wall=lambda: NOW))  # type: ignore[arg-type]
+    clocks = Clocks(wall=lambda: NOW)
+    evictor = Evictor(Client(), EvictionSettings(), clocks=clocks)  # type: ignore[arg-type]
     victim = Victim(uid="u", namespace="default", name="low", node="n0", priority=0, grace=30)
     assert await evictor.leaving(victim) is goes
 

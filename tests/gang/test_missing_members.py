@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 from msgspec.structs import replace
 
 from extender.gang.runtime.clocks import Clocks
-from extender.gang.status.missing_members import (
+from extender.gang.status.decision_telling import (
     PATIENCE_SECONDS,
     REPAIR_SECONDS,
-    MissingMembers,
+    RefusedGangs,
 )
 from extender.gang.status.owner_warnings import OwnerWarnings, words_of
 from extender.gang.tell.decisions import Decision, Outcome, Verb
+from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Code
 from extender.model.snapshot import Snapshot
@@ -36,7 +40,12 @@ class Stage:
         self.now = 0.0
         self.state = Snapshot(generation=1)
         self.members(1)
-        self.missing = MissingMembers(Clocks(lambda: self.now), Showing(lambda: self.state))
+        gangs: Any = SimpleNamespace(resolve=self.resolve)
+        self.missing = RefusedGangs(Clocks(lambda: self.now), Showing(lambda: self.state), gangs)
+
+    def resolve(self, key: GangKey, state: Snapshot) -> Gang:
+        """The gang, whose definition is in order by now."""
+        return Gang(key, state.members[key], 3)
 
     def members(self, count: int) -> None:
         pods = tuple(Pod(uid=f"u{i}", namespace="team", name=f"p{i}") for i in range(count))
@@ -83,7 +92,7 @@ def test_a_definition_at_fault_is_told_when_it_lasts() -> None:
     (told,) = stage.missing.due()
     assert told.code == "conflict"
     stage.missing.refused(refusal(Code.CONFLICT))
-    stage.missing.repaired(str(KEY))
+    stage.missing.repaired()
     stage.now *= 2
     assert stage.missing.due() == []
 
@@ -95,7 +104,7 @@ def test_what_is_missing_after_a_repair_has_its_own_patience() -> None:
     stage.missing.refused(refusal())
     stage.now = PATIENCE_SECONDS
     assert stage.missing.due() == []
-    stage.missing.repaired(str(KEY))  # known already: the members still lack
+    stage.missing.repaired()  # known already: the members still lack
     stage.now += REPAIR_SECONDS
     assert [told.code for told in stage.missing.due()] == ["incomplete"]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -10,12 +11,12 @@ from msgspec.structs import replace
 from extender.gang.controller.notifier import WAKE_ANNOTATION
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.status import group_conditions
-from extender.gang.status.repaired_gangs import PAUSE_SECONDS, RepairedGangs
+from extender.gang.status.decision_telling import PAUSE_SECONDS, RefusedGangs
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.gang.tell.gang_status import described, standings
 from extender.gang.tell.story import Facts, story_of_gang
 from extender.model.gang import Gang
-from extender.model.objects import GangKey, Pod
+from extender.model.objects import GangKey
 from extender.model.plan import Code, Refusal
 from extender.model.snapshot import Snapshot
 from tests.gang.rig import PODS, Rig
@@ -88,7 +89,7 @@ async def test_nobody_is_warned_of_what_is_repaired_at_once(rig: Rig) -> None:
     await refused_pod(rig)
     await rig.group("late", 3, "high")
     await until_woken(rig)
-    assert rig.coordinator.notices._missing._waits == {}
+    assert rig.coordinator.telling.refused.due() == []
     assert not rig.coordinator.notices.warnings.told
 
 
@@ -107,7 +108,7 @@ async def test_a_podgroup_does_not_say_of_itself_that_it_does_not_exist(
         rig.coordinator.telling.conditions.round()
         await rig.own.get("/api/v1/nodes")
         assert await condition(rig, "late") == {}
-        rig.coordinator.telling.repaired.round()
+        await rig.coordinator._sweep()
         await rig.filter("late-0", "n0", "n1")
         rig.coordinator.telling.conditions.round()
         assert "1 of 3 exist" in (await until_said(rig, "late", "Incomplete"))["message"]
@@ -121,48 +122,42 @@ class Stage:
         self.forgotten = 0
         state = Snapshot(generation=1)
 
-        def repaired(key: GangKey, waiting: Sequence[Pod]) -> None:
-            self.woken += [each.name for each in waiting]
+        gangs: Any = SimpleNamespace(resolve=lambda key, now: self.gang)
+        self.refused = RefusedGangs(Clocks(lambda: self.now), Showing(lambda: state), gangs)
 
-        def forget(key: GangKey) -> None:
+    def round(self) -> None:
+        for _, waiting in self.refused.repaired():
             self.forgotten += 1
-
-        self.repaired = RepairedGangs(
-            Clocks(lambda: self.now),
-            Showing(lambda: state),
-            lambda key, now: self.gang,
-            forget,
-            repaired,
-        )
+            self.woken += [each.name for each in waiting]
 
     def repair(self) -> None:
         self.gang = replace(self.gang, problems=())
-        self.repaired.round()
+        self.round()
 
 
 def test_it_is_woken_once_and_once_a_minute_at_most() -> None:
     stage = Stage()
     broken = stage.gang
-    stage.repaired.refused(refusal())
-    stage.repaired.round()
+    stage.refused.refused(refusal())
+    stage.round()
     assert stage.woken == []
     stage.repair()
-    stage.repaired.round()
+    stage.round()
     assert stage.woken == ["late-0"]
     stage.gang = broken
-    stage.repaired.refused(refusal())
+    stage.refused.refused(refusal())
     stage.repair()
     assert stage.woken == ["late-0"], "within the minute"
     assert stage.forgotten == 2, "whoever asks is answered anew all the same"
     stage.now = PAUSE_SECONDS + 1
-    stage.repaired.round()
+    stage.round()
     assert stage.woken == ["late-0", "late-0"]
 
 
 def test_what_was_decided_anew_meanwhile_wakes_nobody() -> None:
     stage = Stage()
-    stage.repaired.refused(refusal())
-    stage.repaired.refused(refusal(Code.INFEASIBLE))
+    stage.refused.refused(refusal())
+    stage.refused.refused(refusal(Code.INFEASIBLE))
     stage.repair()
     assert stage.woken == []
 
@@ -170,7 +165,7 @@ def test_what_was_decided_anew_meanwhile_wakes_nobody() -> None:
 def test_a_definition_that_is_not_planned_for_is_no_repaired_one() -> None:
     stage = Stage()
     stage.gang = replace(stage.gang, unplanned=("two domains are required",))
-    stage.repaired.refused(refusal())
+    stage.refused.refused(refusal())
     stage.repair()
     assert stage.woken == []
 

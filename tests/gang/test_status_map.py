@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,15 +41,16 @@ class Stage:
         self.lease = Lease()
         self.text: str | None = "gangs: 1\n"
         self.asked: list[float] = []
+        self.source: Any = SimpleNamespace(text=self.read)
         self.map = self.another(self.lease)
 
     def another(self, lease: Lease) -> StatusMap:
         clocks = Clocks(lambda: self.now, lambda: self.now)
         return StatusMap(
-            self.client, "kube-system", StatusSettings(), lease, self._read, clocks=clocks
+            self.client, "kube-system", StatusSettings(), lease, self.source, clocks=clocks
         )
 
-    async def _read(self, since: float) -> str | None:
+    async def read(self, since: float) -> str | None:
         self.asked.append(since)
         return self.text
 
@@ -104,11 +106,11 @@ async def test_neither_a_standby_nor_who_has_lost_the_lease_writes(stage: Stage)
         stage.lease.acts = False
         return "gangs: 3\n"
 
-    stage.map._read = fenced
+    stage.source.text = fenced
     await stage.after(SECONDS)
     assert await stage.version() == first
     # A term of its own begins with a time of its own.
-    stage.map._read = stage._read
+    stage.source.text = stage.read
     await stage.after(SECONDS)
     stage.lease.acts = True
     await stage.after(SECONDS)
@@ -210,11 +212,12 @@ async def test_a_defect_in_what_is_told_ends_nothing(stage: Stage) -> None:
         rounds += 1
         stage.now += SELDOM_SECONDS
         if rounds == 3:
-            stage.map._read = stage._read
+            stage.source.text = stage.read
         if rounds == 5:
             raise KeyboardInterrupt
 
-    stage.map._read, stage.map._clocks = broken, replace(stage.map._clocks, sleep=sleep)
+    stage.source.text = broken
+    stage.map._clocks = replace(stage.map._clocks, sleep=sleep)
     with capture_logs() as logs, pytest.raises(KeyboardInterrupt):
         await stage.map.run()
     assert [entry["kind"] for entry in logs] == ["defect"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from extender.gang.plan.assemble import assemble
-from extender.gang.status.gang_objects import MOST, objects_of
+from extender.gang.status.notices import MOST_MAKERS, objects_of
 from extender.model.objects import GangKey, Owner, Pod
 from tests.gang.rig import Rig, full_cluster
 
@@ -128,6 +128,6 @@ def test_a_gang_of_many_jobs_and_made_up_jobsets_costs_a_few_events() -> None:
         for i in range(100)
     ]
     found = objects_of(GangKey("jobset", "a", "s"), pods, EMPTY)
-    assert len(found) == 2 * MOST
+    assert len(found) == 2 * MOST_MAKERS
     single = Pod(uid="u", namespace="a", name="p", owner=Owner("ReplicaSet", "r", "ur"))
     assert objects_of(GangKey("custom", "a", "s"), [single], EMPTY) == []

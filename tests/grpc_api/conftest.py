@@ -16,5 +16,5 @@ async def one() -> AsyncIterator[One]:
         await rig.classes(low=1, high=100)
         await rig.gang("low", 2, "low", on="n")
         async with serving_rig(rig) as site, calling(site.target) as callers:
-            rig.coordinator.telling._decided = site.feed.add
+            rig.listener.feed = site.feed.add
             yield One(rig, site, callers)

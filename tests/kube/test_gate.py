@@ -17,6 +17,7 @@ from extender.kube.client import KubeClient
 from extender.kube.gate import Gate, hint
 from extender.model.settings import ApiSettings
 from extender.server.tokens import Tokens
+from tests.gang.hearing import Hearing
 from tests.gang.world import pod
 
 
@@ -86,10 +87,10 @@ async def test_a_thousand_hints_leave_room_for_evictions(server: Server) -> None
 
 async def test_events_wait_behind_evictions(server: Server) -> None:
     """Events, nominations and wake-ups: a gang of 1,000 members has a thousand of each."""
-    failed: list[object] = []
+    heard = Hearing()
     limits = ApiSettings(connections=8, requests_per_second=0)
     async with await KubeClient.connect(server=server.url, limits=limits) as client:
-        notifier = Notifier(client, lambda *what: failed.append(what))
+        notifier = Notifier(client, heard)
         told = [
             asyncio.create_task(each)
             for i in range(20)
@@ -100,7 +101,7 @@ async def test_events_wait_behind_evictions(server: Server) -> None:
             )
         ]
         await _let_go(server, client, told)
-    assert failed == []
+    assert heard.failures == []
 
 
 async def test_reviews_of_tokens_wait_behind_evictions(server: Server) -> None:

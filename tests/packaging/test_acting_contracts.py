@@ -35,9 +35,6 @@ LARGER: dict[str, tuple[int, int]] = {
     "core/Preconditions": (8, 1),
     "core/Preemptions": (6, 2),
     "core/Requeuing": (8, 0),
-    "status/DecisionTelling": (10, 4),
-    "status/GroupConditions": (7, 2),
-    "status/RepairedGangs": (5, 3),
 }
 """Class of a room -> parameters of its constructor, callables among them."""
 

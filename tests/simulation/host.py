@@ -16,7 +16,7 @@ from extender.gang.controller.heartbeats import Heartbeats
 from extender.gang.controller.wiring import coordinate
 from extender.gang.leader_election.leadership import Leadership
 from extender.gang.runtime.clocks import Clocks
-from extender.gang.tell.decisions import Decision
+from extender.gang.tell.listener import Listener
 from extender.groups.resolver import Resolver
 from extender.kube.api_errors import ApiError
 from extender.model.errors import NotReady
@@ -84,8 +84,7 @@ class Host:
         seed: int,
         period: float,
         client: Callable[[], SimClient],
-        decided: Callable[[Decision], None],
-        failed: Callable[[str, ApiError], None],
+        listener: Listener,
         first_owner: int = 0,
     ) -> None:
         self.verbs: Verbs | None = None
@@ -103,8 +102,7 @@ class Host:
         self._seed = seed
         self._period = period
         self._connect = client
-        self._decided = decided
-        self._failed = failed
+        self._listener = listener
         self._stop = Stop()
         self._first_owner = first_owner
 
@@ -181,8 +179,7 @@ class Host:
             clocks=Clocks(monotonic=self.clock.monotonic, wall=self.clock.wall),
             random=rng,
             leadership=leadership,
-            decided=self._decided,
-            failed=self._failed,
+            listener=self._listener,
         )
 
     def _listen(self, cache: Cache, coordinator: Coordinator) -> None:

@@ -14,6 +14,7 @@ import structlog
 from msgspec import Struct
 
 from extender.gang.tell import decisions
+from extender.gang.tell.listener import Listener
 from extender.kube.api_errors import ApiError
 from extender.model.settings import Settings
 from extender.sandbox.resources import PRIORITY_CLASSES
@@ -145,8 +146,7 @@ class Simulation:
             self.script.seed,
             self.script.period,
             self._connect,
-            self._decided,
-            self._failed,
+            Heard(self),
             first_owner,
         )
 
@@ -161,7 +161,7 @@ class Simulation:
             lambda: chance.draw("lag") ** 3 * lag,
         )
 
-    def _decided(self, decision: decisions.Decision) -> None:
+    def decided(self, decision: decisions.Decision) -> None:
         names = [victim.name for victim in decision.victims]
         seats = [f"{seat.name}@{seat.node}" for seat in decision.seats]
         gang = decision.gang.rsplit("/")[-1]
@@ -181,7 +181,7 @@ class Simulation:
             decision.message,
         )
 
-    def _failed(self, what: str, error: ApiError) -> None:
+    def failed(self, what: str, error: ApiError) -> None:
         self.story.tell("fails", what, str(error))
 
     def _asked(self, verb: str, pod: Obj, nodes: Any, answer: Any) -> None:
@@ -318,3 +318,16 @@ def _logs(checks: Checks, story: Story) -> Any:
         yield
     finally:
         structlog.configure(**held)
+
+
+class Heard(Listener):
+    """Tells a simulation's story."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+
+    def decided(self, decision: decisions.Decision) -> None:
+        self._simulation.decided(decision)
+
+    def failed(self, what: str, error: ApiError) -> None:
+        self._simulation.failed(what, error)

@@ -154,7 +154,8 @@ class Coordinator:
     async def _sweep(self) -> None:
         """Do what nothing waits for."""
         if self.readiness.begun and not self.preemptions.evictions.waiting:
-            self.telling.round()
+            for key in self.telling.round():
+                self._reading.waiting.repaired(key)
         await self._sweeper.round()
 
     # -- restart ------------------------------------------------------------------------

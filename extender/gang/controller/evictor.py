@@ -17,7 +17,6 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
 from itertools import count
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -26,6 +25,7 @@ import structlog
 
 from extender.gang.runtime.background import each
 from extender.gang.runtime.clocks import Clocks
+from extender.gang.tell.listener import Listener, Removal
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
 from extender.kube.gate import REQUEST_SECONDS, CalledOff, answered, while_wanted
@@ -60,22 +60,8 @@ class EvictionRefused(Exception):  # noqa: N818 - an answer of the API server, n
         self.readable = readable
 
 
-class Removal(StrEnum):
-    """How one eviction ended, as metrics call it."""
-
-    ACCEPTED = "evicted"
-    """The API server has taken it; the pod goes within its grace period."""
-    GONE = "gone"
-    """The pod is gone, or its name is another pod's by now: its room is free."""
-    REFUSED = "refused"
-    """The API server refuses it for good, or did so at the rehearsal."""
-
-
 class Evictor:
-    """Sends evictions, pod by pod.
-
-    ``ended`` is told how each victim ended.
-    """
+    """Sends evictions, pod by pod. ``clocks`` and ``rng`` are injected for tests."""
 
     def __init__(
         self,
@@ -84,12 +70,12 @@ class Evictor:
         *,
         clocks: Clocks | None = None,
         rng: random.Random | None = None,
-        ended: Callable[[Removal], None] = lambda result: None,
+        listener: Listener | None = None,
     ) -> None:
         self._client = client
         self.attempts = settings.attempts
         self._clocks = clocks or Clocks()
-        self._ended = ended
+        self._listener = listener or Listener()
         self._rng = rng or random.Random()
         self.concurrency = settings.concurrency
         self._gate = asyncio.Semaphore(settings.concurrency)
@@ -126,7 +112,7 @@ class Evictor:
                         return
                     again = conflict or passing(error)
                     if not again or attempt >= self.attempts:
-                        self._ended(Removal.REFUSED)
+                        self._listener.evicted(Removal.REFUSED)
                         readable = not unclear(error) or await self._readable(victim)
                         raise EvictionRefused(victim, error, readable=readable) from error
                     await self.pause(pause, error)
@@ -171,11 +157,11 @@ class Evictor:
                 if await self._left(victim):
                     return self._gone()
                 raise  # a webhook may answer with a conflict as well
-            self._ended(Removal.ACCEPTED)
+            self._listener.evicted(Removal.ACCEPTED)
             return Removal.ACCEPTED
 
     def _gone(self) -> Removal:
-        self._ended(Removal.GONE)
+        self._listener.evicted(Removal.GONE)
         return Removal.GONE
 
     async def unmark(self, victim: Victim) -> None:
@@ -253,7 +239,7 @@ class Evictor:
 
     def refused(self) -> None:
         """Count an eviction that the API server refuses for good."""
-        self._ended(Removal.REFUSED)
+        self._listener.evicted(Removal.REFUSED)
 
     async def _remove(
         self,

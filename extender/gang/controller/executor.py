@@ -12,7 +12,7 @@ from math import inf
 
 import structlog
 
-from extender.gang.controller.evictor import Evictor, Removal, passing, unclear
+from extender.gang.controller.evictor import Evictor, passing, unclear
 from extender.gang.core.plan_victims import PlanVictims
 from extender.gang.core.victim_group import (
     Answer,
@@ -37,6 +37,7 @@ from extender.gang.core.victim_group import (
 from extender.gang.leader_election.leadership import Leadership
 from extender.gang.runtime.background import Background
 from extender.gang.runtime.clocks import Clocks
+from extender.gang.tell.listener import Removal
 from extender.kube.api_errors import ApiError
 from extender.model.plan import Victim
 

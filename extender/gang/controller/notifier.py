@@ -7,12 +7,12 @@ filter verb); every failure is reported to the caller's log and passed over.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 from urllib.parse import quote
 
 from extender.gang.runtime.clocks import Clocks
+from extender.gang.tell.listener import Listener
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, Invalid, NotFound
 from extender.kube.gate import hint
@@ -32,16 +32,11 @@ class EventType(StrEnum):
 
 
 class Notifier:
-    """Best-effort writes. ``failed`` is told of every one that did not work."""
+    """Best-effort writes. ``listener`` hears of every one that did not work."""
 
-    def __init__(
-        self,
-        client: KubeApi,
-        failed: Callable[[str, ApiError], None],
-        clocks: Clocks | None = None,
-    ) -> None:
+    def __init__(self, client: KubeApi, listener: Listener, clocks: Clocks | None = None) -> None:
         self._client = client
-        self._failed = failed
+        self._listener = listener
         self._clocks = clocks or Clocks()
 
     async def nominate(self, pod: Pod, node: str) -> bool:
@@ -146,7 +141,7 @@ class Notifier:
             # shows in a moment, or one that others write too often, or a webhook's answer.
             return verb == "create"
         except ApiError as error:
-            self._failed(what, error)
+            self._listener.failed(what, error)
             return lasting is not None and isinstance(error, lasting)
         return True
 

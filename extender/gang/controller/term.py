@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -31,12 +30,12 @@ from extender.gang.runtime.clocks import Clocks
 from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.scheduler_view.assumed_pods import AssumedPods
 from extender.gang.scheduler_view.node_lists import NodeLists
-from extender.gang.status.decision_telling import DecisionTelling
+from extender.gang.status.decision_telling import DecisionTelling, RefusedGangs
+from extender.gang.status.group_conditions import GroupConditions
 from extender.gang.status.notices import Notices
-from extender.gang.tell.decisions import Decision
+from extender.gang.tell.listener import Listener
 from extender.groups.resolver import Resolver
 from extender.kube.api import KubeApi
-from extender.kube.api_errors import ApiError
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
 from extender.model.settings import Settings
@@ -60,16 +59,13 @@ class Term:
     random: Random
     blind_seconds: float
     """For how long after the start a life before may have offered nodes."""
-    decided: Callable[[Decision], None]
-    """Told of each decision."""
+    listener: Listener
     suspended: SuspensionStore | None = None
     """Where suspended gangs are kept; None: nowhere."""
     evicted: KubeApi | None = None
     """Where it is written who was evicted before; None: nowhere."""
     conditions: KubeApi | None = None
     """Where the conditions of PodGroups are; None: nowhere."""
-    failed: Callable[[str, ApiError], None] = lambda what, error: None
-    """Told of each best-effort write that did not work."""
 
 
 @dataclass(frozen=True)
@@ -142,16 +138,15 @@ def telling_of(term: Term, reading: Reading) -> Telling:
         Enforcement(term.settings.enforce),
         nominate=term.settings.seats.nominate,
     )
-    decisions = DecisionTelling(
+    conditions = GroupConditions(
         term.conditions,
         reading.source,
-        reading.gangs.resolve,
-        notices,
-        reading.waiting.repaired,
+        reading.gangs,
         term.clocks,
         term.leadership,
         background,
-        term.decided,
-        term.failed,
+        term.listener,
     )
+    refused = RefusedGangs(term.clocks, reading.source, reading.gangs)
+    decisions = DecisionTelling(refused, conditions, notices, term.clocks, term.listener)
     return Telling(background, notices, Apart(notices, term.clocks), decisions)

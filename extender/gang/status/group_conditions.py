@@ -11,25 +11,24 @@ other writes; what happened meanwhile is told when the minute is over, as it is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from urllib.parse import quote
 
 import structlog
 from msgspec import Struct
 
 from extender.cache.discovery import served
+from extender.gang.core.last_check import KeptGangs
 from extender.gang.leader_election.leadership import Leadership
 from extender.gang.runtime.background import Background
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.tell.decisions import Decision, Outcome
+from extender.gang.tell.listener import Listener
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, Forbidden, NotFound
 from extender.kube.gate import hint
-from extender.model.gang import Gang
 from extender.model.objects import GangKey, GroupObject
 from extender.model.plan import Code
-from extender.model.snapshot import Snapshot
 from extender.model.texts import counted, cut, rfc3339
 
 log = structlog.get_logger("gang")
@@ -105,26 +104,26 @@ class _Known(Struct):
 
 
 class GroupConditions:
-    """Writes conditions. ``snapshot`` and ``resolve(key, snapshot)`` give the newest state."""
+    """Writes conditions. ``source`` has the newest state."""
 
     def __init__(
         self,
         client: KubeApi | None,
         source: ClusterSource,
-        resolve: Callable[[GangKey, Snapshot], Gang],
+        gangs: KeptGangs,
         clocks: Clocks,
         leadership: Leadership,
         background: Background,
-        failed: Callable[[str, ApiError], None],
+        listener: Listener,
     ) -> None:
         """``client`` None: nothing is written."""
         self._client = client
         self._source = source
-        self._resolve = resolve
+        self._gangs = gangs
         self._clocks = clocks
         self._leadership = leadership
         self._spawn = background.spawn
-        self._failed = failed
+        self._listener = listener
         self._known: dict[GangKey, _Known] = {}
         self._due: dict[GangKey, None] = {}
         """Objects of which another condition is wanted than was written."""
@@ -191,7 +190,7 @@ class GroupConditions:
         """Whether what is wanted is untrue by now: its object came after its first pod, say."""
         if known.wanted is None or known.wanted.reason != REASONS[Code.CONFLICT]:
             return False
-        return self._resolve(key, self._source.snapshot()).in_order
+        return self._gangs.resolve(key, self._source.snapshot()).in_order
 
     def _is_being_made(self, known: _Known, now: float) -> bool:
         """Whether members are missing that may only not be there yet."""
@@ -207,7 +206,7 @@ class GroupConditions:
                 self._due.pop(key, None)
                 del self._known[key]
             elif known.wanted is not None and known.wanted.status == "False":
-                gang = self._resolve(key, snapshot)
+                gang = self._gangs.resolve(key, snapshot)
                 if not gang.problems and gang.missing == 0:
                     self._want(key, SEATED)
 
@@ -225,7 +224,7 @@ class GroupConditions:
         except Conflict:
             self._due.pop(key, None)  # another object of that name: its own decisions will be told
         except ApiError as error:
-            self._failed(f"condition of {key}", error)
+            self._listener.failed(f"condition of {key}", error)
         finally:
             known.busy = False
             self._under_way -= 1

@@ -7,11 +7,13 @@ Events; nominations and wake-ups have files of their own. The seats do not rest 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import structlog
 from cachetools import LRUCache
+from msgspec import Struct
 
 from extender.gang.controller.nominations import Nominations
 from extender.gang.controller.notifier import EventType, Notifier
@@ -24,12 +26,15 @@ from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.runtime.background import Background
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.runtime.cluster_source import ClusterSource
-from extender.gang.status.gang_objects import objects_of
-from extender.gang.status.missing_members import MissingMembers
 from extender.gang.status.owner_warnings import OwnerWarnings, words_of
 from extender.gang.tell.decisions import Decision
+from extender.groups.composite import SUFFIX
+from extender.groups.jobset import LABEL as JOBSET
+from extender.groups.pod_group import SOURCE, PodGroupDialect
 from extender.model.objects import GangKey, Pod
+from extender.model.owner_kinds import COMPOSITE, OTHER_KINDS
 from extender.model.plan import Victim
+from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
 
 log = structlog.get_logger("gang")
@@ -39,11 +44,27 @@ MAX_TOLD = 64
 MAX_WARNED = 4
 """Members of a refused gang that get an event each time the words change: they all wait for the
 same. The others are told once of each reason, so that the description of any pod has it."""
+JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
+MOST_MAKERS = 4
+"""Jobs, and JobSets, of one gang that are told: all of them wait for the same."""
+LOOKED_AT = 64
+"""Members whose makers are looked for: a refusal is told often, and a gang may be of thousands."""
 MAX_UNITS = 4096
 RECORD_ASIDE = "PlanRecordKeptAside"
 MAP = "ConfigMap"
 CONCURRENCY = 32
 """Hints under way at a time: those of a gang of thousands must not crowd evictions out."""
+
+
+class GangObject(Struct, frozen=True):
+    """An object that stands for a gang beside its pods, where people look what became of it."""
+
+    kind: str
+    api_version: str
+    """Empty where its version is of no interest: PodGroups come in several."""
+    namespace: str
+    name: str
+    uid: str
 
 
 class Notices:
@@ -64,7 +85,6 @@ class Notices:
         self._source = source
         self._clocks = clocks
         self.warnings = OwnerWarnings(clocks)
-        self._missing = MissingMembers(clocks, source)
         self._spawn = background.spawn
         self._units_told: LRUCache[tuple[str, str], bool] = LRUCache(MAX_UNITS)
         """Plan and unit of which the gang's objects know."""
@@ -139,21 +159,6 @@ class Notices:
 
     def refused(self, decision: Decision) -> None:
         """Warn a gang's owner of a refusal that is theirs to mend, or to know of."""
-        if not self._missing.refused(decision):
-            self._tell_refusal(decision)
-
-    def repaired(self, key: GangKey, waiting: Sequence[Pod]) -> None:
-        """Have the pods of a gang tried again whose definition kept them from every node."""
-        self._missing.repaired(str(key))
-        self.held_back.wake(waiting)
-
-    def round(self) -> None:
-        """Tell what has lasted for long enough to be told, and wake who could not be woken."""
-        self.held_back.round()
-        for decision in self._missing.due():
-            self._tell_refusal(decision)
-
-    def _tell_refusal(self, decision: Decision) -> None:
         words = words_of(decision)
         if words is None:
             return
@@ -230,3 +235,36 @@ class Notices:
                 one.uid, one.namespace, one.name, reason, note, kind, one.kind, one.api_version
             )
             self._spawn(write)
+
+
+def objects_of(key: GangKey, members: Iterable[Pod], snapshot: Snapshot) -> list[GangObject]:
+    """Return a gang's PodGroup if there is one, its JobSets, and its first few Jobs.
+
+    A JobSet is known by the labels of its pods, which carry its UID: without one kubectl would not
+    find an event about it.
+    """
+    found: dict[str, GangObject] = {}
+    source = SOURCE if key.dialect == PodGroupDialect.name else key.dialect
+    kind, version, name = "PodGroup", "", key.name
+    if source == SOURCE and name.endswith(SUFFIX):
+        composite = OTHER_KINDS[COMPOSITE]
+        source, name = COMPOSITE, name.removesuffix(SUFFIX)
+        kind, version = composite.kind, f"{composite.group}/{composite.versions[0]}"
+    group = snapshot.groups.get((source, key.namespace, name))
+    if group is not None:
+        found[group.uid] = GangObject(kind, version, key.namespace, name, group.uid)
+    count: Counter[str] = Counter()
+    for pod in islice(members, LOOKED_AT):
+        for one in _makers(pod):
+            if one.uid not in found and count[one.kind] < MOST_MAKERS:
+                count[one.kind] += 1
+                found[one.uid] = one
+    return list(found.values())
+
+
+def _makers(pod: Pod) -> Iterator[GangObject]:
+    jobset, uid = pod.labels.get(JOBSET), pod.labels.get(JOBSET_UID)
+    if jobset and uid:
+        yield GangObject("JobSet", "jobset.x-k8s.io/v1alpha2", pod.namespace, jobset, uid)
+    if pod.owner is not None and pod.owner.kind == "Job":
+        yield GangObject("Job", "batch/v1", pod.namespace, pod.owner.name, pod.owner.uid)

@@ -8,9 +8,9 @@ heartbeat by which a reader sees that the writer lives.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 import structlog
@@ -39,9 +39,13 @@ SELDOM_SECONDS: Final = 600.0
 TELL_SECONDS: Final = 3600.0
 """The same kind of trouble is not told again for so long."""
 
-Read = Callable[[float], Awaitable[str | None]]
-"""(since when we lead, wall clock) -> the text, without the time it is written at; None: not now.
-Equal texts: nothing has changed."""
+
+class StatusText(Protocol):
+    """What is to be said."""
+
+    async def text(self, since: float) -> str | None:
+        """Return it without the time it is written at, None: not now; ``since``: wall clock time
+        since when this process leads. Equal texts: nothing has changed."""
 
 
 class Foreign(ExtenderError):  # noqa: N818 - reads as the condition it is
@@ -57,7 +61,7 @@ class StatusMap:
         namespace: str,
         settings: StatusSettings,
         leadership: Leadership,
-        read: Read,
+        source: StatusText,
         *,
         days: Days | None = None,
         clocks: Clocks | None = None,
@@ -67,7 +71,7 @@ class StatusMap:
         self._named = f"{namespace}/{settings.name}"
         self._settings = settings
         self._leadership = leadership
-        self._read = read
+        self._source = source
         self._days = days
         self._adopted = False
         """What the one before has counted is read; not before that is it replaced."""
@@ -104,7 +108,7 @@ class StatusMap:
         if now < self._next:
             return
         self._next = now + self._settings.seconds
-        text = await self._read(self._since)
+        text = await self._source.text(self._since)
         if text is None:
             return
         beat = now - self._written_at >= self._settings.heartbeat_seconds
