@@ -51,6 +51,17 @@ def _seen_going_is_not_ours() -> Patches:
     return [(machine, "_seen", seen)]
 
 
+def _seen_going_is_ours() -> Patches:
+    def seen(tables: Tables, state: Any) -> None:
+        asked = state.phase in machine.IN_DOUBT
+        if state.phase is not Phase.ACCEPTED:
+            machine._enter(tables, state, Phase.ACCEPTED)
+        if asked:
+            machine._touch(tables, state)
+
+    return [(machine, "_seen", seen)]
+
+
 def _no_watch() -> Patches:
     return [(machine, "_watch", lambda group, now, out: None)]
 
@@ -117,6 +128,11 @@ MISTAKES = (
         "a pod seen going while it is asked for is not ours",
         Setting(plans=1, kills=0, lost=1, strangers=0, refusals=0),
         _seen_going_is_not_ours,
+    ),
+    Mistake(
+        "a pod seen going while it is asked for is ours, whatever the answer",
+        Setting(plans=1, kills=0, lost=0, strangers=1, refusals=1),
+        _seen_going_is_ours,
     ),
     Mistake(
         "a lost request is not watched for",

@@ -223,9 +223,13 @@ class VictimWorld:
                 yield from self._arrives(uid)
             else:
                 world, answer = self._answered(uid), Answer.GONE
+                failure = None
                 if stage == "done":
                     answer = Answer.ACCEPTED
-                yield f"answer for {uid}: {answer.value}", world.feed(Answered(uid, answer)), True
+                elif stage == "denied":
+                    answer, failure = Answer.FAILED, Failure("no")
+                said = Answered(uid, answer, failure)
+                yield f"answer for {uid}: {answer.value}", world.feed(said), True
                 if stage == "done" and self.lost:
                     world = self._answered(uid)
                     world.lost -= 1
@@ -245,6 +249,8 @@ class VictimWorld:
     def _leave(self, uid: str) -> str:
         denied = permits(self.tables, uid, self)
         if denied is None:
+            if not self._wanted():
+                self.bad = f"{uid} is evicted for no plan, and no pod of its group was evicted"
             self.feed(Leaves(uid))
             self.wire[uid] = "left"
             return f"the eviction of {uid} leaves"
@@ -255,16 +261,22 @@ class VictimWorld:
         self.feed(Answered(uid, Answer.NOT_SENT))
         return f"the eviction of {uid} is called off"
 
+    def _wanted(self) -> bool:
+        """Whether a plan wants the group gone, or an eviction may have begun it."""
+        unclear = self.lost < self.setting.lost or self.kills < self.setting.kills
+        begun = bool(self.ours) or any(stage == "left" for stage in self.wire.values())
+        return unclear or begun or any(plan.state == "flying" for plan in self.plans)
+
     def _arrives(self, uid: str) -> Iterator[tuple[str, Self, bool]]:
         world = self.copy()
         world.take(uid)
         world.wire[uid] = "done" if uid in self.here else "absent"
         yield f"the eviction of {uid} arrives", world, True
         if self.refusals and uid in self.here:
-            world = self._answered(uid)
+            world = self.copy()
             world.refusals -= 1
-            failed = Answered(uid, Answer.FAILED, Failure("no"))
-            yield f"the eviction of {uid} is refused", world.feed(failed), False
+            world.wire[uid] = "denied"
+            yield f"the eviction of {uid} is refused", world, False
         if self.lost:
             world = self._answered(uid)
             world.lost -= 1
@@ -487,6 +499,8 @@ def _frozen(state: VictimState) -> Hashable:
         state.queued,
         state.resting,
         state.was_unknown,
+        state.seen_going,
+        state.seen_gone,
         state.failure is None,
         "" if state.claim is None else state.claim.plan_id,
         frozenset(state.told),

@@ -27,15 +27,16 @@ ASKED               not sent after all             before    ComeBack
 UNKNOWN             read: it goes                  ACCEPTED  Sent; all must finish
 UNKNOWN             read: it stays                 PENDING   as after a refusal
 UNKNOWN             read: cannot be read           UNKNOWN   ComeBack; then asked for or read
-ASKED, UNKNOWN      seen going, or gone            ACCEPTED  all must finish
+ASKED               seen going, or gone            ASKED     the answer says whether it was ours
+UNKNOWN             seen going, or gone            ACCEPTED  all must finish
 PENDING, REFUSED    seen going, or gone            ACCEPTED  all must finish if watched
 any but ACCEPTED    no plan wants it, no doubt     let go    Unmark; Ended with the last one
 ACCEPTED            shown to stay for 20 s         PENDING   the storage was put back to a backup
 ==================  =============================  ========  =====================================
 
 *Wanted* is a pod that must finish, or that a plan claims which is not over. *Doubt* is a request
-that is on its way, or unclear, or watched for. Whose hand it was counts as ours where it cannot be
-told: a pod that goes while it is asked for is gone by us, whoever else has deleted it.
+that is on its way, or unclear, or watched for. Where a pod disappears while its request is on its
+way, the answer says whether we evicted it; where that is unclear we did.
 
 No first request for a group leaves while a waiting member of its gang may still be bound to a node
 that it was offered: it would run alone. A group that went in part and has become whole again by
@@ -129,6 +130,10 @@ class VictimState(Struct, kw_only=True, eq=False):
     """It has its condition DisruptionTarget, or was to get it."""
     was_unknown: bool = False
     """An earlier request was unclear when the last one left."""
+    seen_going: bool = False
+    """It was seen to go while the answer to its request was awaited, ..."""
+    seen_gone: bool = False
+    """... or to be gone."""
     claim: Claim | None = None
     """For which plan it was asked for last."""
     failure: Failure | None = None
@@ -654,7 +659,7 @@ def _answered(tables: Tables, event: Answered, now: float, out: list[Effect]) ->
     if failure is not None and failure.unclear and left is not None:
         for group in state.groups:
             _watch(group, now, out)
-        if asked:
+        if asked and not state.seen_going:
             state.failure = failure
             _enter(tables, state, Phase.UNKNOWN)
         else:
@@ -673,9 +678,14 @@ def _answered(tables: Tables, event: Answered, now: float, out: list[Effect]) ->
     else:
         if asked:
             _enter(tables, state, Phase.PENDING)
-            tables.refusals.found()
-        if state.phase is not Phase.ACCEPTED:
+            if not state.seen_going:
+                tables.refusals.found()
+        if not state.seen_going and state.phase is not Phase.ACCEPTED:
             _failed(tables, state, failure, now, out)
+    if state.seen_going:
+        _seen(tables, state)
+    if state.seen_gone:
+        _gone(tables, event.uid, out)
 
 
 def _read_back(tables: Tables, event: ReadBack, now: float, out: list[Effect]) -> None:
@@ -721,10 +731,13 @@ def _sent(tables: Tables, state: VictimState, out: list[Effect], *, ours: bool) 
 
 
 def _seen(tables: Tables, state: VictimState) -> None:
-    """A pod goes. It is gone by our hand wherever that may be."""
+    """A pod goes: by our request wherever that may be."""
     if state.phase is Phase.ACCEPTED:
         return
-    ours = state.phase in IN_DOUBT or any(group.watched_until for group in state.groups)
+    if state.victim.uid in tables.left:
+        state.seen_going = True  # the answer says by whose request
+        return
+    ours = state.phase is Phase.UNKNOWN or any(group.watched_until for group in state.groups)
     _enter(tables, state, Phase.ACCEPTED)
     if ours:
         _touch(tables, state)
@@ -739,6 +752,9 @@ def _gone(tables: Tables, uid: str, out: list[Effect]) -> None:
     if state is None:
         return
     _seen(tables, state)
+    if uid in tables.left:
+        state.seen_gone = True
+        return
     group = state.groups[0]
     if state.must and group.whole:
         tables.gone[uid] = group.name, _best(state), group.size, state.victim
