@@ -241,7 +241,7 @@ async def test_a_pod_beside_a_protected_one_that_has_to_wait_its_turn_is_tried_a
     await rig.pod("urgent", cls="top", cpu="2")
     await rig.until(lambda: bool(rig.cached("kept").annotations), "the mark is seen")
 
-    def in_turn(gang: Gang) -> Refusal:
+    def in_turn(gang: Gang, waiting: object) -> Refusal:
         return Refusal(gang=gang.key, code=Code.TURN, message="others come first")
 
     monkeypatch.setattr(rig.coordinator.admission, "must_wait", in_turn)

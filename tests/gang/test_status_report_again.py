@@ -96,7 +96,8 @@ async def test_who_evicts_it_anew_at_once_evicts_all_of_it(
     evictions = rig.coordinator.preemptions.evictions
     await _begun_in_part(rig, 403)
     await rig.until(lambda: bool(evictions.broken()), "it is refused")
-    monkeypatch.setattr(rig.coordinator.preemptions.executor._evictor, "_sleep", long)
+    evictor = rig.coordinator.preemptions.executor._evictor
+    monkeypatch.setattr(evictor, "_clocks", replace(evictor._clocks, sleep=long))
     for name in HIGH:
         await rig.remove(name)
     await rig.until(lambda: not rig.coordinator.reservations, "the plan is over")
@@ -206,7 +207,8 @@ async def test_who_takes_the_place_of_some_waits_until_no_request_can_arrive(
 
     async with _patient() as rig:
         evictions = rig.coordinator.preemptions.evictions
-        monkeypatch.setattr(rig.coordinator.preemptions.executor._evictor, "_sleep", short)
+        evictor = rig.coordinator.preemptions.executor._evictor
+        monkeypatch.setattr(evictor, "_clocks", replace(evictor._clocks, sleep=short))
         monkeypatch.setattr(evictions, "refused_seconds", 0.5)
         await full_cluster(rig)
         await _begun_in_part(rig, 504)

@@ -246,7 +246,7 @@ async def test_a_gang_whose_rest_may_not_go_is_made_whole_however_often_that_is_
         await asyncio.sleep(0.2)  # between two tries there are pauses
 
     evictor = rig.coordinator.preemptions.executor._evictor
-    monkeypatch.setattr(evictor, "_sleep", short)
+    monkeypatch.setattr(evictor, "_clocks", replace(evictor._clocks, sleep=short))
     await full_cluster(rig)
     refused = rig.server.faults.plan(
         Fault(

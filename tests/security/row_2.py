@@ -55,7 +55,7 @@ MUTANTS = (
         ROW,
         "its pods get a Warning event",
         ADMISSION,
-        '        self._warn(pods, "GangSuspended", suspension.told)',
+        '        self._notices.warn(pods, "GangSuspended", suspension.told)',
         "",
         ENDLESS,
     ),
