@@ -154,8 +154,8 @@ MUTANTS = (
         ROW,
         "victims that do not go are not held against the gang",
         ADMISSION,
-        "        if self._others_fault(preemption):\n            return\n",
-        "        self._others_fault(preemption)\n",
+        "        if self._others_fault(preemption) or preemption.yields or not seen:\n",
+        "        self._others_fault(preemption)\n        if preemption.yields or not seen:\n",
         f"{TEST_STAYED}test_victims_of_another_namespace_that_do_not_go_suspend_nobody",
     ),
     Mutant(

@@ -96,7 +96,7 @@ MUTANTS = (
         ROW,
         "verbs wait for the planner in the order of turns",
         "extender/gang/fairness/fair_lock.py",
-        "first = self._order([turn for turn, _ in self._waiting])[0]",
+        "first = self._admission.order([turn for turn, _ in self._waiting])[0]",
         "first = self._waiting[0][0]",
         f"{TEST_TURNS}test_the_lock_lets_them_in_by_turns",
     ),
