@@ -1,21 +1,22 @@
 """Lets the members of a plan through to their nodes together, or none of them.
 
-A member's bind is held (``barrier.py``) until the binds of all untaken seats of its plan have
-arrived. Then all are rehearsed as dry runs; only when the API server would take every one of them
-and the plan still holds are they posted. Whatever goes wrong before that answers all held binds
-with an error, and nobody was bound. From the first post on there is no way back: what is refused
-then is told, and undone where ``seats.rollback`` says so (``partial.py``).
+A member's bind is held until the binds of all untaken seats of its plan have arrived. It is held as
+a future, which is answered with "" (bound) or with why the pod is not bound. Then all are rehearsed
+as dry runs; only when the API server would take every one of them and the plan still holds are they
+posted. Whatever goes wrong before that answers all held binds with an error, and nobody was bound.
+From the first post on there is no way back: what is refused then is told, and undone where
+``seats.rollback`` says so (``partial.py``).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
 import structlog
+from msgspec import Struct
 
-from extender.gang.bind_barrier.barrier import Barrier, HeldBind
 from extender.gang.bind_barrier.partial import PartlyBound
 from extender.gang.controller.binder import CONCURRENCY, Binding, BindingOutcome, Ended
 from extender.gang.controller.term import Term
@@ -23,11 +24,84 @@ from extender.gang.core.preemptions import Preemptions, look_at_each
 from extender.gang.core.refused_seats import RefusedSeats
 from extender.gang.core.reservations import Preemption
 from extender.gang.runtime.background import Background, each
+from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.objects import Pod
 from extender.model.texts import counted
 
 log = structlog.get_logger("gang")
+
+
+class HeldBind(Struct, eq=False):
+    """One bind that is held. Times are monotonic."""
+
+    uid: str
+    node: str
+    since: float
+    answer: asyncio.Future[str]
+
+    def settle(self, why: str) -> None:
+        """Answer it: "" for bound. A caller that has gone is not told."""
+        if not self.answer.done():
+            self.answer.set_result(why)
+
+
+class Barrier:
+    """Held binds by plan and member. One event loop only."""
+
+    def __init__(self, clocks: Clocks, hold_seconds: float) -> None:
+        self._clocks = clocks
+        self._hold_seconds = hold_seconds
+        self._held: dict[str, dict[str, HeldBind]] = {}
+        self.count = 0
+        """How many binds are held now."""
+
+    def arrive(self, plan: str, uid: str, node: str) -> HeldBind:
+        """Hold a bind; an earlier one of the same pod is answered: its caller has asked again."""
+        held = self._held.setdefault(plan, {})
+        earlier = held.pop(uid, None)
+        if earlier is not None:
+            self.count -= 1
+            earlier.settle("the bind was asked for again")
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        held[uid] = arrival = HeldBind(uid, node, self._clocks.monotonic(), future)
+        self.count += 1
+        return arrival
+
+    def withdraw(self, plan: str, arrival: HeldBind) -> None:
+        """Its caller has gone: nobody waits for this bind any more."""
+        held = self._held.get(plan, {})
+        if held.get(arrival.uid) is arrival:
+            del held[arrival.uid]
+            self.count -= 1
+            if not held:
+                del self._held[plan]
+
+    def held(self, plan: str) -> Mapping[str, HeldBind]:
+        """Return a plan's held binds by pod uid."""
+        return self._held.get(plan, {})
+
+    def plans(self) -> Iterator[str]:
+        """Yield the plans of which binds are held."""
+        yield from list(self._held)
+
+    def complete(self, plan: str, seats: Mapping[str, str]) -> bool:
+        """Whether the members of all these seats (uid -> node) have arrived, each for its own."""
+        held = self._held.get(plan)
+        return held is not None and all(
+            uid in held and held[uid].node == node for uid, node in seats.items()
+        )
+
+    def overdue(self, plan: str) -> bool:
+        """Whether a bind is held for as long as one may be."""
+        now = self._clocks.monotonic()
+        return any(now - each.since >= self._hold_seconds for each in self.held(plan).values())
+
+    def take(self, plan: str) -> list[HeldBind]:
+        """Hold a plan's binds no longer; the caller answers them."""
+        taken = list(self._held.pop(plan, {}).values())
+        self.count -= len(taken)
+        return taken
 
 
 class Bindings:
