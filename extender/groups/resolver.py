@@ -78,8 +78,7 @@ class Resolver:
     def conflict(self, pod: Pod) -> str | None:
         """Return the text of a conflict: explicit dialects that name different groups."""
         marks = self._explicit_marks
-        found = sum(marks[key] for key in marks.keys() & pod.labels.keys())
-        found += sum(marks[key] for key in marks.keys() & pod.annotations.keys())
+        found = sum([marks[key] for key in (*pod.labels, *pod.annotations) if key in marks])
         if found + bool(pod.pod_group or pod.hierarchy is not None) < 2:
             return None  # asked of every member: most have the keys of one dialect
         named = self._explicit(pod)

@@ -67,7 +67,7 @@ def easiest_to_spare(
     if problem.spreads or parts or not (problem.domain is None or problem.domain_required):
         return None
     if _is_plain(built):
-        shorts: Iterable[tuple[VictimUnit, int]] = _without_each(built, solution)
+        shorts: Iterable[tuple[VictimUnit, int]] = _least_without(built, solution)
     else:
         shorts = _tried(built, solution, stop)
     found = [
@@ -98,37 +98,41 @@ def _is_plain(built: Built) -> bool:
     )
 
 
-def _without_each(built: Built, solution: Solution) -> Iterator[tuple[VictimUnit, int]]:
-    """Yield the units that go, each with the members that find no seat if it alone stays."""
+def _least_without(built: Built, solution: Solution) -> list[tuple[VictimUnit, int]]:
+    """Return the units that go, each with the members that find no seat if it alone stays: those
+    for which that is fewest."""
     problem = built.problem
     (cls,) = problem.classes
     columns = [
         (r, array("q", problem.free[r]), amount) for r, amount in enumerate(cls.request) if amount
     ]
-    released = [(at, *each) for at in solution.chosen for each in problem.units[at].releases]
-    for _, node, amounts in released:
-        for r, free, _ in columns:
-            free[node] += amounts[r]
+    units = [(built.subjects[at], problem.units[at].releases) for at in solution.chosen]
+    for r, free, _ in columns:
+        for _, releases in units:
+            for node, amounts in releases:
+                free[node] += amounts[r]
     nodes = list(compress(count(), cls.allowed))
     for _, free, amount in columns:
         nodes = [node for node in nodes if free[node] >= amount]
-    room = zip(
-        *[[free[node] // amount for node in nodes] for _, free, amount in columns], strict=True
-    )
-    seats = dict(zip(nodes, map(min, room), strict=True))
-    short = dict.fromkeys(solution.chosen, problem.need - sum(seats.values()))
-    for at, node, amounts in released:
-        if node in seats:
-            left = min([(free[node] - amounts[r]) // amount for r, free, amount in columns])
-            short[at] += seats[node] - max(0, left)
-    for at, members in short.items():
-        unit = built.subjects[at]
-        if members > 0 and isinstance(unit, VictimUnit):
-            yield unit, members
+    room = [[free[node] // amount for node in nodes] for _, free, amount in columns]
+    seats = dict(zip(nodes, map(min, zip(*room, strict=True)), strict=True))
+    spare = sum(seats.values()) - problem.need
+    found: list[tuple[VictimUnit, int]] = []
+    most = problem.need
+    for unit, releases in units:
+        short = -spare
+        for node, amounts in releases:
+            if short <= most and node in seats:
+                left = min([(free[node] - amounts[r]) // amount for r, free, amount in columns])
+                short += seats[node] - max(0, left)
+        if 0 < short <= most and isinstance(unit, VictimUnit):
+            found = [*found, (unit, short)] if short == most else [(unit, short)]
+            most = short
+    return found
 
 
 def _tried(built: Built, solution: Solution, stop: Stop) -> Iterator[tuple[VictimUnit, int]]:
-    """As ``_without_each``, of some units and by searches."""
+    """Yield some of the units with that number, found by searches."""
     for at, unit, seats in islice(_candidates(built, solution), MOST_TRIED):
         # All other seats are as they are: one that moves is the least.
         short = 1

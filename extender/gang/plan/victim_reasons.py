@@ -116,15 +116,20 @@ class _Reasons:
 
 def _lacking(trial: Trial) -> Mapping[str, frozenset[str]]:
     """Return resource -> nodes where seats ask more of it than is free without victims."""
-    problem = trial.built.problem
+    problem, seats = trial.built.problem, trial.solution.seats
+    if len(problem.classes) > 1:
+        at_node: dict[int, list[tuple[int, int]]] = {}
+        for cls, node, members in seats:
+            at_node.setdefault(node, []).append((cls, members))
     lacks: dict[str, frozenset[str]] = {}
     for r, (name, free) in enumerate(zip(problem.resources, problem.free, strict=True)):
-        asked: dict[int, int] = {}
-        of_class = [cls.request[r] for cls in problem.classes]
-        for cls, node, members in trial.solution.seats:
-            asked[node] = asked.get(node, 0) + of_class[cls] * members
-        short = [problem.nodes[node] for node, total in asked.items() if 0 < total > free[node]]
-        lacks[name] = frozenset(short)
+        of = [cls.request[r] for cls in problem.classes]
+        if len(of) == 1:
+            short = [node for _, node, members in seats if 0 < of[0] * members > free[node]]
+        else:
+            totals = ((node, sum([of[c] * m for c, m in each])) for node, each in at_node.items())
+            short = [node for node, total in totals if 0 < total > free[node]]
+        lacks[name] = frozenset([problem.nodes[node] for node in short])
     return lacks
 
 
