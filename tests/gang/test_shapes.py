@@ -164,6 +164,7 @@ def test_no_rule_is_broken_and_no_proof_is_false() -> None:
         by_rule[f"{here.rule or 'room'} {how}"] += 1
     print(dict(seen), dict(sorted(by_rule.items())))
     assert seen["missed"] + seen["more"] < CASES / 20
+    assert {by_rule[f"spread {how}"] for how in ("missed", "more", "least")} == {0}
     assert seen["proved"] > CASES / 4
 
 
@@ -182,6 +183,48 @@ def test_a_pod_of_a_gang_makes_no_sure_room_where_a_budget_keeps_another_pod_of_
         healthy=(False,),
     )
     assert shapes.least_loss(here) == (0, 0, 0, 1, 0, 0, 0, 0)
+    assert judged(here) == "proved"
+
+
+WHOLE = shapes.GANG_PRIORITY
+OF_WHOLE = [
+    Bound(f"whole-{at}", at, cpu, WHOLE, "job", gang=True) for at, cpu in enumerate((4, 1, 4))
+]
+
+
+@pytest.mark.parametrize(
+    ("bound", "members", "allowed"),
+    [
+        ([OF_WHOLE[0], OF_WHOLE[1], dataclasses.replace(OF_WHOLE[2], cpu=0)], (2, 1), ()),
+        (OF_WHOLE, (2, 1), ()),
+        (
+            [
+                Bound("other-0", 0, 2, 200, "other"),
+                Bound("guarded", 1, 2, 0, "job", budget=0),
+                Bound("job-0", 2, 0, 0, "job"),
+                Bound("job-1", 2, 0, 5, "job"),
+            ],
+            (1, 3),
+            (0,),
+        ),
+    ],
+    ids=["seats have to move", "a gang has to go, and seats to move", "two pods have to go"],
+)
+def test_it_is_decided_which_of_the_pods_go_that_spread_counts(
+    bound: list[Bound], members: tuple[int, int], allowed: tuple[int, ...]
+) -> None:
+    """The nodes were struck out on which one answer failed, for all members alike, and "no
+    solution was found" was told."""
+    count, cpu = members
+    here = World(
+        rule="spread",
+        nodes=3,
+        bound=tuple(bound),
+        parts={"a": (count, count, cpu)},
+        quorum=count,
+        allowed=allowed,
+        healthy=(False,) * len(allowed),
+    )
     assert judged(here) == "proved"
 
 

@@ -130,6 +130,25 @@ def test_a_seat_that_is_held_is_counted_by_a_spread_rule() -> None:
     assert seats(asked(unlabelled, (held,))) == {"high-0": "a1"}, "the rule does not count it"
 
 
+def test_a_seat_that_a_spread_rule_counts_is_taken_over_though_its_room_is_of_no_use() -> None:
+    """Its node is cordoned: "cannot fit" was told, as proved, though the seat may be taken over."""
+    cordoned = replace(node("a0", labels={"zone": "a"}), unschedulable=True)
+    nodes = [cordoned, *(node(name, labels={"zone": name[0]}) for name in ("a1", "b0"))]
+    spread = PodShape(spread=(SpreadConstraint("zone", 1, NOT_BESIDE),))
+    shown = {"app": "loud"}
+    member = pod("high-0", priority=HIGH, group="high", labels=shown, shape=spread)
+    waits = pod("theirs", priority=1, group="low", labels=shown)
+    stays = pod("stays", priority=HIGH, on="b0")
+    state = snapshot(nodes, [waits, stays, member], [group("high", 1), group("low", 1)])
+    held = Hold(gang_key("low"), 1, waits.uid, "a0", (("cpu", 3000),))
+    plan = asked(state, (held,))
+    assert seats(plan) == {"high-0": "a1"}
+    assert isinstance(plan, Plan)
+    assert plan.takes_over == (gang_key("low"),)
+    assert plan.proof == "optimal"
+    assert isinstance(asked(state, (replace(held, firm=True),)), Refusal)
+
+
 def test_what_is_masked_and_what_is_not_offered_add_up() -> None:
     nodes = [node(f"n{i}") for i in range(3)]
     member = pod("high-0", priority=HIGH, group="high")

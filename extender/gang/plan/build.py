@@ -130,8 +130,8 @@ class Build:
             self._blocked.append(
                 blocked_beside(group, gang, view, coming, those, opens=opens and bool(those))
             )
-        self._blocking = blocking_pods(self._blocked, coming)
         self._rule_over_members(holds)
+        self._blocking = blocking_pods(self._blocked, coming) | self._spreading.seats
         self._apart = MemberCap((), EACH_NODE, 1)
         if devices_apart:
             claiming = [c for c, group in enumerate(self.classes) if group[0].shape.devices]
@@ -374,8 +374,8 @@ class Build:
         units, subjects = self._units(part, gathered, costs, sums, uses)
         allowed = [bytearray(mask) for mask in part.masks]
         blockers = blockers_of(part.blocked, part.names, subjects, allowed, self._taken_over)
-        going = self._going(gathered)
-        counted = self._spreading.strangers() if self._spreading.rules else frozenset()
+        counted = self._spreading.by_unit(subjects) if self._spreading.rules else {}
+        everybody = gathered is NOBODY
         problem = Problem(
             resources=self._resources,
             nodes=part.names,
@@ -390,7 +390,9 @@ class Build:
             budgets=budgets,
             blockers=blockers,
             caps=self._limits(part.names),
-            spreads=self._spreading.spreads(part.names, going, strict=part.strict),
+            spreads=self._spreading.spreads(
+                part.names, None if everybody else counted, strict=part.strict
+            ),
             domain=self._wished(part.names) if self._wish else self._domain(part.names),
             domain_required=not self._wish,
             domain_level=costs.level(CostLevel.TOPOLOGY) if self._wish else -1,
@@ -402,17 +404,9 @@ class Build:
             subjects=subjects,
             usable=len(self._usable.names),
             cut=self.cut,
-            unsure=not part.strict and self._spreading.unsure(going),
             stays=sum(self._offers.stays()) + len(self._slow),
             slow=self._slow,
-            counted=tuple(
-                at
-                for at, subject in enumerate(subjects)
-                if isinstance(subject, VictimUnit)
-                and any(pod.uid in counted for pod in subject.pods)
-            )
-            if counted
-            else (),
+            counted=counted,
             blocked=part.blocked,
         )
 
@@ -484,13 +478,6 @@ class Build:
         ports = [set(map(slot, self.classes[c][0].shape.host_ports)) for c in cap.classes]
         names = [f"{port}/{protocol}" for protocol, port, _ in sorted(set.intersection(*ports))]
         return f"host port {some(names)}" if names else "host ports"
-
-    def _going(self, gathered: Units) -> set[str | GangKey] | None:
-        """Who may go and is counted by a spread rule as long as it stays; None: not asked."""
-        if gathered is NOBODY or not self._spreading.rules:
-            return None
-        pods = {pod.uid for candidate, _ in gathered.candidates for pod in candidate.pods}
-        return {*pods, *self._taken_over}
 
     def _budgets(
         self, gathered: Units, costs: CostLevels

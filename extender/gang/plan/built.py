@@ -30,14 +30,12 @@ class Built(Struct, frozen=True):
     """Nodes that some member may use, room aside."""
     cut: int | None
     """Units above this priority were left out: they are not needed. None: none were."""
-    unsure: bool
-    """Spread rules count pods that may go: an answer has to be checked for that."""
     stays: int
     """Pods on usable nodes that may not be evicted."""
     slow: tuple[Pod, ...] = ()
     """Pods that could make room, but not within the patience of the gang's owner."""
-    counted: tuple[int, ...] = ()
-    """Units of which a spread rule counts a pod."""
+    counted: Mapping[int, tuple[tuple[int, int], ...]] = {}
+    """Unit -> (spread rule, domain) of each of its pods, or seats, that the rule counts."""
     blocked: Sequence[Mapping[str, tuple[str, ...]]] = ()
     """Of each class: node -> uids of the pods that must go first."""
 

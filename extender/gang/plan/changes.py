@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from extender.fit.view import ClusterView
 from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.incremental.preemptability import outranking
-from extender.gang.plan.any_answer import any_answer
+from extender.gang.plan.answers import Answers
+from extender.gang.plan.any_answer import FEW, any_answer
 from extender.gang.plan.build import Build
 from extender.gang.plan.built import Built
 from extender.gang.plan.question import GangQuestion, Masks
@@ -68,6 +69,7 @@ class TriedChanges:
         self._masks = masks
         self._settings = settings
         self._stop = stop
+        self._answers = Answers(view, question.snapshot, others, FEW, stop)
 
     def of(
         self, draft: Build, built: Built, answer: Infeasible, whys: Iterable[str]
@@ -155,20 +157,11 @@ class TriedChanges:
             self._masks,
             self._stop,
         )
-        # Where it is cut, room enough is sure.
-        if draft.cut is None and isinstance(
-            any_answer(draft.emptied().problem, self._stop), Infeasible
-        ):
+        if self._answers.hopeless(draft) is not None:
             return False
         if draft.room_alone:
             return True
-        if self._question.quick:
-            return False
-        built = draft.full(strict=True)
-        answer = any_answer(built.problem, self._stop)
-        if isinstance(answer, Solution) and not draft.parts.kept_by(answer):
-            return False
-        return self._holds(built, answer)
+        return not self._question.quick and self._answers.of(draft).holds
 
     def _solved(self, built: Built, problem: Problem) -> bool:
         """Whether the problem has an answer that passes every rule."""

@@ -9,15 +9,15 @@ Steps
 5. Prove it on the predicates: with the victims gone and all seats taken, every
    member passes every rule on its node. A seat that fails is struck out for its
    class and the search runs again; such a plan is no longer called optimal. Where
-   topology spread counts pods that may go themselves, a stricter question is asked
-   first (extender.gang.plan.spreads).
+   topology spread counts pods that may go themselves, it is first decided which of
+   them do (extender.gang.plan.answers).
 
 Nothing here acts, and nothing here reads a clock: equal input, equal plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import count
 from math import ceil, inf
@@ -28,8 +28,8 @@ from msgspec.structs import replace
 from extender.fit.view import ClusterView
 from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.incremental.victims import VictimUnit
+from extender.gang.plan.answers import Answers
 from extender.gang.plan.build import Build
-from extender.gang.plan.built import Built
 from extender.gang.plan.changes import NONE, HelpfulChanges, TriedChanges
 from extender.gang.plan.devices import (
     seats_devices,
@@ -47,9 +47,7 @@ from extender.gang.plan.trial import (
     Trial,
     failures,
     needed_beside,
-    tried,
     view_after,
-    with_counted,
 )
 from extender.gang.plan.validity import ending_problem, present
 from extender.gang.plan.victim_reasons import Reason, victim_reasons
@@ -60,9 +58,8 @@ from extender.model.plan import Code, Cost, Hold, Plan, Proof, Refusal, Seat, Vi
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.model.texts import all_of, counted, cut
-from extender.search.problem import Infeasible, Limits, Solution, Vector
+from extender.search.problem import Infeasible, Limits, Vector
 from extender.search.problem.stop import Flag, OutOfTime, Stop
-from extender.search.solver import solve, solve_led
 
 Text = TypeVar("Text")
 UNTOLD = "the reasons cannot be told; please report this"
@@ -187,6 +184,7 @@ class Planner:
         others = _seats_of_others(question)
         struck, keep = _struck_at_first(question, view), set[str]()
         opens = may_open = False
+        answers = Answers(view, snapshot, others, self._limits, stop)
         for strikes in count():
             draft = Build(
                 gang,
@@ -202,26 +200,24 @@ class Planner:
                 opens=opens,
             )
             may_open |= draft.may_open
-            built, answer = self._answered(draft, stop)
-            least = answer.bound if isinstance(answer, Solution) else ()
-            if isinstance(answer, Solution) and not draft.parts.kept_by(answer):
-                built, answer = self._shared_out(draft, answer, stop)
-            if isinstance(answer, Infeasible) and strikes and may_open and not opens:
+            answer = answers.hopeless(draft) or answers.of(draft)
+            built, found = answer.built, answer.found
+            if isinstance(found, Infeasible) and strikes and may_open and not opens:
                 struck, keep, opens = _struck_at_first(question, view), set(), True
                 continue
-            if isinstance(answer, Infeasible):
+            if isinstance(found, Infeasible):
                 stayers = draft.stayers()
                 changes = NONE
                 if not strikes:
                     tries = TriedChanges(
                         question, view, self._planning, others, struck, self._settings, stop
                     )
-                    changes = tries.of(draft, built, answer, [why for _, why in stayers])
+                    changes = tries.of(draft, built, found, [why for _, why in stayers])
                 return _refused(
                     question,
                     Refused(
                         built,
-                        answer,
+                        found,
                         stayers,
                         draft.kept,
                         struck=strikes > 0 or draft.narrowed,
@@ -230,12 +226,10 @@ class Planner:
                     changes,
                     booking=self._settings.fairness.booking,
                 )
-            trial = tried(view, snapshot, others, built, answer, stop)
-            if trial.failed and built.unsure:
-                trial = self._careful(trial, draft, question, view, others, stop)
+            trial = found
             if not trial.failed:
                 sure = strikes == 0 and not draft.narrowed
-                bound = least if sure else tuple(0 for _ in answer.cost)
+                bound = answer.bound if sure else tuple(0 for _ in answer.bound)
                 return _finish(question, trial, bound, self._settings, stop)
             if strikes == MAX_STRIKES or stop.over():
                 return _given_up(question, trial, strikes + 1)
@@ -244,71 +238,6 @@ class Planner:
             if not needed:
                 _strike(struck, trial)
         raise AssertionError("every try ends with an answer or is counted")
-
-    def _answered(self, draft: Build, stop: Stop) -> tuple[Built, Solution | Infeasible]:
-        """Search. Where enough room is not sure, a "no" is seen at once with everybody gone."""
-        if draft.cut is None:
-            built = draft.emptied()
-            answer = self._solve(built, stop)
-            if isinstance(answer, Infeasible) and answer.proved:
-                return built, answer
-        for cls, built in draft.leading():
-            led = solve_led(
-                built.problem, cls, self._limits, deadline=stop.deadline or None, cancel=stop.cancel
-            )
-            if led is not None:
-                return built, led
-        built = draft.full()
-        return built, self._solve(built, stop)
-
-    def _shared_out(
-        self, draft: Build, relaxed: Solution, stop: Stop
-    ) -> tuple[Built, Solution | Infeasible]:
-        """Ask with the numbers of parts of unequal members shared out among their kinds.
-
-        The cost of what keeps fewer of them is a bound all the same.
-        """
-        ways = 0
-        for least in draft.parts.shares(relaxed):
-            draft.least = least
-            ways += 1
-            built = draft.full()
-            answer = self._solve(built, stop)
-            if isinstance(answer, Solution) or stop.over():
-                break
-        if isinstance(answer, Infeasible):
-            many = counted(ways, "way")
-            told = f"members of a part are unequal, {many} to choose among them failed"
-            answer = replace(answer, proved=False, reasons=(*answer.reasons, told))
-        return built, answer
-
-    def _solve(self, built: Built, stop: Stop) -> Solution | Infeasible:
-        deadline = stop.deadline or None
-        return solve(built.problem, self._limits, deadline=deadline, cancel=stop.cancel)
-
-    def _careful(
-        self,
-        trial: Trial,
-        draft: Build,
-        question: GangQuestion,
-        view: ClusterView,
-        others: Sequence[Hold],
-        stop: Stop,
-    ) -> Trial:
-        """Pods that spread rules count go or stay with the answer: ask for one that holds either
-        way, and for what has to go beside the looser one; return the cheaper. What bounds the
-        looser question bounds these two."""
-
-        def again(built: Built, answer: Solution) -> Trial:
-            return tried(view, question.snapshot, others, built, answer, stop, last=True)
-
-        found = [trial]
-        built = draft.full(strict=True)
-        answer = self._solve(built, stop)
-        if isinstance(answer, Solution) and draft.parts.kept_by(answer):
-            found.append(tried(view, question.snapshot, others, built, answer, stop))
-        found.append(with_counted(trial, again, stop))
-        return min(found, key=lambda each: (bool(each.failed), each.solution.cost))
 
     def check(
         self,

@@ -16,8 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from extender.fit.member_rules import MemberSpread, counted_pods, spread_domains
 from extender.fit.pod_topology_spread import counts_for
 from extender.fit.view import ClusterView
+from extender.gang.incremental.victims import VictimUnit
 from extender.model.gang import Gang
-from extender.model.objects import GangKey
+from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
 from extender.model.snapshot import Snapshot
 from extender.search.problem import Spread
@@ -42,6 +43,7 @@ class Spreading:
         self._others: list[list[tuple[str | GangKey, int]]] = []
         """Per rule, those counted that are not of the gang: (pod uid, or the gang whose
         seat it is; domain)."""
+        seats: set[str] = set()
         held = [
             (hold, pod)
             for hold in holds
@@ -54,8 +56,11 @@ class Spreading:
                 if domain >= 0 and counts_for(rule.constraint, rule.sample.namespace, pod):
                     there[domain] += 1
                     others.append((hold.gang, domain))
+                    seats.add(hold.uid)
             self._there.append(there)
             self._others.append(others)
+        self.seats = frozenset(seats)
+        """Uids of the pods that wait for seats which some rule counts."""
 
     def _strangers(self, rule: MemberSpread, gang: Gang) -> list[tuple[str | GangKey, int]]:
         """Counted pods that are not of the gang; looked for only when there can be any."""
@@ -77,20 +82,41 @@ class Spreading:
         """Uids of the pods that some rule counts and that are not of the gang."""
         return frozenset(who for others in self._others for who, _ in others if type(who) is str)
 
-    def unsure(self, going: set[str | GangKey] | None) -> bool:
-        """Whether somebody counted may go. ``going``: pods and held gangs that may; None: all."""
-        return any(going is None or who in going for others in self._others for who, _ in others)
+    def by_unit(
+        self, subjects: Sequence[VictimUnit | Pod | GangKey]
+    ) -> dict[int, tuple[tuple[int, int], ...]]:
+        """Return unit -> (rule, domain) of each of its pods or seats that a rule counts."""
+        unit_of: dict[str | GangKey, int] = {}
+        for at, subject in enumerate(subjects):
+            if isinstance(subject, VictimUnit):
+                unit_of.update((pod.uid, at) for pod in subject.pods)
+            elif isinstance(subject, GangKey):
+                unit_of[subject] = at
+        found: dict[int, list[tuple[int, int]]] = {}
+        for rule, others in enumerate(self._others):
+            for who, domain in others:
+                if who in unit_of:
+                    found.setdefault(unit_of[who], []).append((rule, domain))
+        return {at: tuple(found[at]) for at in sorted(found)}
 
     def spreads(
-        self, names: Sequence[str], going: set[str | GangKey] | None, *, strict: bool
+        self,
+        names: Sequence[str],
+        counted: Mapping[int, Sequence[tuple[int, int]]] | None,
+        *,
+        strict: bool,
     ) -> tuple[Spread, ...]:
-        """Return the rules over these nodes."""
+        """Return the rules over these nodes. ``counted``: as ``by_unit``, of those that may go;
+        None: all may."""
+        lesser = [list(there) for there in self._there]
+        if counted is None:
+            every = [(at, dom) for at, others in enumerate(self._others) for _, dom in others]
+        else:
+            every = [each for of_unit in counted.values() for each in of_unit]
+        for at, dom in every:
+            lesser[at][dom] -= 1
         found = []
-        for rule, there, others in zip(self.rules, self._there, self._others, strict=True):
-            less = list(there)
-            for who, domain in others:
-                if going is None or who in going:
-                    less[domain] -= 1
+        for rule, there, less in zip(self.rules, self._there, lesser, strict=True):
             most, fewest = (there, less) if strict else (less, there)
             found.append(
                 Spread(

@@ -98,7 +98,7 @@ def with_counted(trial: Trial, again: Callable[[Built, Solution], Trial], stop: 
     """Return the trial with units gone that spread rules count, until no seat fails; as it was
     where that does not help. Cheap units first; one that turns out not to be needed stays.
 
-    The search takes it for open which of the counted pods go, and asks nothing for it.
+    It is for what has more counted units than can be decided (extender.gang.plan.counted_units).
     """
     problem, best = trial.built.problem, trial
 
