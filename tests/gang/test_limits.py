@@ -283,6 +283,19 @@ def test_a_tiny_member_of_higher_priority_makes_no_equal_gang_go_instead() -> No
     assert evicted(plan_for(state, "high")) == {"new-0", "new-1", "new-2"}
 
 
+@pytest.mark.parametrize("stated", [None, 1], ids=["the lowest counts", "the group states it"])
+def test_a_member_of_higher_priority_stays_alone_and_protects_no_other(stated: int | None) -> None:
+    def going(asked: int) -> set[str]:
+        old = [pod(f"old-{i}", on=f"n{i}", group="old", priority=(1, 1, 50)[i]) for i in range(3)]
+        high = [pod(f"high-{i}", group="high", priority=asked) for i in range(2)]
+        groups = [group("old", 3, priority=stated), group("high", 2, priority=asked)]
+        state = snapshot([node(f"n{i}") for i in range(3)], [*old, *high], groups)
+        return evicted(plan_for(state, "high"))
+
+    assert going(50) == {"old-0", "old-1"}
+    assert going(51) == {"old-0", "old-1", "old-2"}
+
+
 def test_names_that_a_tenant_makes_up_do_not_fill_the_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
