@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from extender.fit.view import ClusterView
 from extender.gang.incremental.planning_cache import PlanningCache
-from extender.gang.plan import build, planner
+from extender.gang.plan import answers, build, planner
 from extender.gang.plan.build import Build
 from extender.gang.plan.cost_levels import CostLevels
 from extender.gang.plan.planner import MAX_STRIKES
@@ -62,7 +62,7 @@ def test_a_no_that_is_not_proved_does_not_end_the_planning(
             return Infeasible(proved=False, reasons=())
         return solve(problem, *args, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(planner, "solve", cut_short)
+    monkeypatch.setattr(answers, "solve", cut_short)
     by_number = Settings(plan=PlanSettings(cost_order="fewest-pods"))
     assert evicted(plan_for(state, "high", by_number)) == {"low"}
     assert [len(problem.units) for problem in asked] == [0, 1]
@@ -75,13 +75,13 @@ def test_each_search_of_one_question_ends_with_its_time(monkeypatch: pytest.Monk
     until: dict[str, set[object]] = {}
 
     def noting(name: str) -> None:
-        search = getattr(planner, name)
+        search = getattr(answers, name)
 
         def noted(*args: object, **more: object) -> object:
             until.setdefault(name, set()).add(more["deadline"])
             return search(*args, **more)
 
-        monkeypatch.setattr(planner, name, noted)
+        monkeypatch.setattr(answers, name, noted)
 
     noting("solve")
     noting("solve_led")
