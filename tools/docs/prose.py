@@ -19,6 +19,8 @@ PLAIN = (
     "README.md",
     "docs/actuation.md",
     "docs/checked.md",
+    "docs/console.md",
+    "docs/migrate.md",
     "docs/reference/configuration.md",
     "docs/reference/metrics.md",
     "docs/reservations.md",
