@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from msgspec import Struct
 
 from extender.console import words
-from extender.gang.plan.cheaper import PREFIX
 from extender.model.plan import Cost, Seat, Victim
 
 MOST_NODES = 60
@@ -79,14 +78,14 @@ def plan_parts(
     victims: Sequence[Victim],
     waits: Sequence[Victim],
     costs: Iterable[Cost],
-    explanation: Iterable[str],
+    spared: str,
     *,
     untaken: Collection[str] = (),
     left: Collection[str] | None = None,
     sent: Collection[str] = (),
 ) -> PlanParts:
-    """Return the parts; ``explanation``: the plan's lines. ``left`` None: nothing is known of
-    what has gone."""
+    """Return the parts; ``spared``: as of Plan. ``left`` None: nothing is known of what has
+    gone."""
 
     def fate(victim: Victim) -> str:
         if left is None:
@@ -109,7 +108,7 @@ def plan_parts(
         wait_count=len(waits),
         levels=[level for level in levels if level.value or level.bound],
         cheaper=_cheaper(levels),
-        spared=next((line for line in explanation if line.startswith(PREFIX)), ""),
+        spared=spared,
     )
 
 

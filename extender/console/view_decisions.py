@@ -56,7 +56,7 @@ def _entry(one: Decision) -> dict[str, Any]:
         "made": one,
         "lines": one.explanation[:MOST_LINES],
         "more": max(0, len(one.explanation) - MOST_LINES),
-        "parts": plan_parts(one.seats, one.victims, one.waits_for, one.costs, one.explanation),
+        "parts": plan_parts(one.seats, one.victims, one.waits_for, one.costs, one.spared),
     }
 
 

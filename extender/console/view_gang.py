@@ -149,7 +149,7 @@ def _plan(preemption: PreemptionSeen | None, own: Sequence[Decision]) -> Shown |
             plan.victims,
             plan.waits_for,
             plan.costs,
-            plan.explanation,
+            plan.spared,
             untaken=preemption.seats.keys(),
             left=left,
             sent=preemption.sent,
@@ -158,6 +158,6 @@ def _plan(preemption: PreemptionSeen | None, own: Sequence[Decision]) -> Shown |
     made = next((one for one in own if one.outcome is Outcome.PLAN), None)
     if made is None:
         return None
-    parts = plan_parts(made.seats, made.victims, made.waits_for, made.costs, made.explanation)
+    parts = plan_parts(made.seats, made.victims, made.waits_for, made.costs, made.spared)
     title = "What would be done" if made.verb is Verb.OBSERVE else "Its last plan"
     return Shown(parts, title, made.proof, made.time, made.generation)

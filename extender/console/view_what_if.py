@@ -88,7 +88,7 @@ def _changes(asked: WhatIfRequest) -> str:
 def _answer(found: Plan | Refusal, title: str) -> WhatIfAnswer:
     if isinstance(found, Refusal):
         return WhatIfAnswer(title, None, found, None, found.details[:MOST_LINES])
-    parts = plan_parts(found.seats, found.victims, found.waits_for, found.costs, found.explanation)
+    parts = plan_parts(found.seats, found.victims, found.waits_for, found.costs, found.spared)
     return WhatIfAnswer(title, found, None, parts, found.explanation[:MOST_LINES])
 
 

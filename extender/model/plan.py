@@ -92,6 +92,8 @@ class Plan(Struct, frozen=True, gc=False):
     """The snapshot generation it was made on."""
     takes_over: tuple[GangKey, ...] = ()
     """Less urgent gangs whose reserved seats this plan uses."""
+    spared: str = ""
+    """What a cheaper plan would need, in words; the explanation says it too."""
 
     @property
     def longest_grace(self) -> int:

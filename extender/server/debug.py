@@ -46,7 +46,7 @@ class DebugSource(Protocol):
     A decision reads ``{"time", "gang", "verb", "outcome", "message", "victims":
     [{"namespace", "name", "uid", "node", "priority", "gang", "reason"}], "seats":
     [{"namespace", "name", "uid", "node"}], "costs": [{"level", "value", "bound"}],
-    "proof", "explanation": [...]}``.
+    "proof", "explanation": [...], "spared"}``.
     """
 
     def decisions(self) -> Sequence[object]:

@@ -112,6 +112,11 @@ def test_what_is_no_record_is_an_error_and_nothing_else(data: bytes, cut: int) -
         unpack([whole[: min(cut, len(whole) - 1)]])
 
 
+def test_what_only_a_person_reads_is_not_kept() -> None:
+    told = replace(record().plan, explanation=("it fits",), spared="cheaper only with a node")
+    assert unpack(pack(replace(record(), plan=told))) == record()
+
+
 def test_a_record_of_another_format_is_not_guessed_at() -> None:
     with pytest.raises(InvalidInput, match="format 99"):
         unpack(pack(replace(record(), format=99)))

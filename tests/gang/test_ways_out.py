@@ -36,7 +36,8 @@ def refused(state: Snapshot, name: str) -> Refusal:
 def spared(plan: Plan | Refusal) -> str:
     """The sentence on what would spare some victims, "" for none."""
     assert isinstance(plan, Plan)
-    return next((line for line in plan.explanation if line.startswith(PREFIX)), "")
+    assert not plan.spared or plan.spared in plan.explanation
+    return plan.spared
 
 
 def urgent_and_large(size: int = 6, nodes: list[Node] | None = None) -> Snapshot:

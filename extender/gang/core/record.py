@@ -70,6 +70,7 @@ def pack(record: Record) -> list[bytes]:
     bare = replace(
         plan,
         explanation=(),
+        spared="",
         victims=tuple(replace(victim, reason="", owner=None) for victim in plan.victims),
         waits_for=tuple(replace(victim, reason="", owner=None) for victim in plan.waits_for),
     )

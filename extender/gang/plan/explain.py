@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -12,11 +12,10 @@ from extender.gang.incremental.preemptability import outranking
 from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.built import Built
 from extender.gang.plan.changes import HelpfulChanges
-from extender.gang.plan.cheaper import easiest_to_spare
 from extender.gang.plan.no_node import NO_AFFINITY, no_node
 from extender.gang.plan.no_node import told as told_of_nodes
 from extender.gang.plan.nominated import NOMINATED
-from extender.gang.plan.victim_reasons import Reason, excludes
+from extender.gang.plan.victim_reasons import excludes
 from extender.gang.plan.ways_out import ways_out
 from extender.groups.workload_priority import WHAT as WORKLOAD_CLASS
 from extender.model import texts
@@ -27,7 +26,6 @@ from extender.model.snapshot import Snapshot
 from extender.model.texts import counted, some
 from extender.search.census import FREE
 from extender.search.problem import Infeasible, Solution
-from extender.search.problem.stop import Stop
 
 MOST_CLASSES = 16
 MOST_GANGS = 64
@@ -44,10 +42,8 @@ def explain_plan(
     built: Built,
     plan: Plan,
     solution: Solution,
-    reasons: Mapping[str, Reason],
-    stop: Stop,
 ) -> tuple[str, ...]:
-    """Return the story of a plan, line by line; ``reasons``: uid -> why the pod goes."""
+    """Return the story of a plan, line by line."""
     problem = built.problem
     lines = [
         f"{gang.key} (priority {gang.preemptor_priority}) wants {counted(problem.need, 'seat')}: "
@@ -85,9 +81,7 @@ def explain_plan(
         lines.append(f"takes over the seats held for the less urgent {key}")
     if gang.preferred_topology_key:
         lines.append(_wish_line(gang, built, plan))
-    if plan.proof is Proof.OPTIMAL:
-        spared = easiest_to_spare(built, solution, reasons, stop)
-        lines += [] if spared is None else [spared.words]
+    lines += [plan.spared] if plan.spared else []
     cut = f"; the search was cut: {solution.cut}" if solution.cut else ""
     lines.append(_proof_line(plan) + cut)
     unmodelled = sorted({kind for pod in gang.pending for kind in pod.shape.unmodelled})

@@ -31,6 +31,7 @@ from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.answers import Answers
 from extender.gang.plan.build import Build
 from extender.gang.plan.changes import NONE, HelpfulChanges, TriedChanges
+from extender.gang.plan.cheaper import easiest_to_spare
 from extender.gang.plan.devices import (
     seats_devices,
     told_of_devices,
@@ -387,8 +388,11 @@ def _finish(
         generation=snapshot.generation,
         takes_over=tuple(taken_over),
     )
+    if proof is Proof.OPTIMAL:
+        spared = _told(partial(easiest_to_spare, built, solution, reasons, stop), None)
+        plan = replace(plan, spared="" if spared is None else cut(spared.words, MOST_LINE))
     untold: tuple[str, ...] = (UNTOLD,)
-    told = partial(explain_plan, gang, built, plan, solution, reasons, stop)
+    told = partial(explain_plan, gang, built, plan, solution)
     return replace(plan, explanation=_told(told, untold))
 
 

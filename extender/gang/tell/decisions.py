@@ -87,6 +87,8 @@ class Decision(Struct, frozen=True, kw_only=True):
     costs: tuple[Cost, ...] = ()
     proof: Proof = Proof.NONE
     explanation: tuple[str, ...] = ()
+    spared: str = ""
+    """As of Plan."""
     ways: tuple[Way, ...] = ()
     """What would change a refusal."""
     generation: int = 0
@@ -109,6 +111,7 @@ def of_plan(plan: Plan, *, time: float, verb: Verb, seconds: float) -> Decision:
         costs=plan.costs,
         proof=plan.proof,
         explanation=plan.explanation,
+        spared=plan.spared,
         generation=plan.generation,
         seconds=seconds,
     )
@@ -232,6 +235,7 @@ def _size(decision: Decision) -> int:
         BARE_BYTES
         + len(decision.message)
         + sum(map(len, decision.explanation))
+        + len(decision.spared)
         + sum(len(way.text) for way in decision.ways)
         + PERSON_BYTES * people
     )
