@@ -88,8 +88,9 @@ class Checks(Listener):
         self._judged: set[int] = set()
         """Ids of the plans whose first eviction was judged."""
         self._raced: set[str] = set()
-        """Works of which a pod was taken by others while the Eviction API was asked for it: that
-        does not tell whether the pod was going already, so it counts as gone by our hand."""
+        """Works of which a pod was taken by others while it was asked for, and the request was
+        accepted: the answer does not tell that the pod was going already, so it counts as gone by
+        our hand."""
         self._plans: list[Any] = []
         self._granted: dict[str, int] = {}
         """Uid -> priority of the plan for which its eviction was rightly sent."""
@@ -183,7 +184,7 @@ class Checks(Listener):
         if not request.evicts or request.dry:
             return
         pod = self._state.pods.get(request.uid)
-        if pod is not None and pod.going and request.budgeted:
+        if pod is not None and pod.going:
             self._raced.add(pod.work.name)
         if pod is not None and not pod.going and pod.name == request.pod_name:
             self.ours.add(pod.uid)
