@@ -338,3 +338,35 @@ def test_the_unit_that_needs_least_is_found_behind_those_with_fewer_seats() -> N
     plan = plan_for(snapshot(nodes, [*low, *members], [group("high", 7)]), "high")
     assert evicted(plan) == {"low-0", "low-1", "low-2"}
     assert spared(plan) == f"{PREFIX}free room for 1 more member: pod default/low-2 could stay then"
+
+
+def test_free_room_is_not_named_where_a_rule_closes_every_node() -> None:
+    """A pod that stays keeps the members out of their zone."""
+    zone = {"zone": "a"}
+    term = PodAffinityTerm(
+        "zone", LabelSelector((Requirement("app", "In", ("high",)),)), ("default",)
+    )
+    guard = pod("guard", cpu=0, priority=50, on="n0", shape=PodShape(anti_affinity=(term,)))
+    members = waiting("high", 2, priority=40, labels={"app": "high"})
+    nodes = [node("n0", labels=zone), node("n1", labels=zone)]
+    ways = refused(snapshot(nodes, [guard, *members], [group("high", 2)]), "high").ways
+    assert [(way.priority, way.text.startswith("free room")) for way in ways] == [(51, False)]
+
+
+def test_nodes_are_named_where_none_offers_what_some_members_ask_for() -> None:
+    """Free room on the nodes that are there does not help."""
+    members = waiting("high", 2)
+    other = replace(members[1], requests=(("cpu", 1000), ("vendor.io/fpga", 1)))
+    state = snapshot([node("n0"), node("n1")], [members[0], other], [group("high", 2)])
+    way, quorum = refused(state, "high").ways
+    assert quorum.min_count == 1
+    assert way.text == (
+        "nodes that offer vendor.io/fpga and accept 1 more of high-1 (1 CPU, 1 vendor.io/fpga) by "
+        "labels, taints and size"
+    )
+    more = snapshot(
+        [node("n0"), node("n1"), node("n2", labels={}, **{"vendor.io/fpga": 1})],
+        [members[0], other],
+        [group("high", 2)],
+    )
+    assert isinstance(plan_for(more, "high"), Plan)

@@ -334,6 +334,15 @@ class Build:
         return self._built(part, sound)
 
     @property
+    def closed(self) -> frozenset[int]:
+        """Classes (indices) without a usable node that no pod or seat keeps them off."""
+        return frozenset(
+            cls
+            for cls, (mask, blocked) in enumerate(zip(self._allowed, self._blocked, strict=True))
+            if all(name in blocked for name in compress(self._usable.names, mask))
+        )
+
+    @property
     def ruled(self) -> bool:
         """Whether more than room decides who may go or sit where: budgets, rules, pods in the
         way."""

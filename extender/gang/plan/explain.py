@@ -138,6 +138,9 @@ class Refused(Struct, frozen=True):
     """Nodes were taken out of the question, so its shortage is no measure."""
     unmet: frozenset[int] = frozenset()
     """Classes (indices) that required affinity keeps off every node (Build)."""
+    closed: frozenset[int] = frozenset()
+    """Classes without a node that they may use beside the pods that are there, whatever room it
+    has (Build)."""
 
 
 def explain_refusal(
@@ -155,6 +158,8 @@ def explain_refusal(
         if not any(built.problem.classes[cls].allowed)
         for group in (built.classes[cls],)
     ]
+    whys = dict(closed)
+    shut = [cls for cls, _ in answer.short if cls in whys or cls in refused.closed]
     nowhere = [(built.problem.classes[cls].name, why) for cls, why in closed if why is not None]
     # A cause that somebody can do something about goes first: what is long is cut.
     reasons = "; ".join(
@@ -200,7 +205,8 @@ def explain_refusal(
             answer,
             changes,
             missing=sorted({name for _, each in nowhere for name in each.missing}),
-            unfit=all(why not in (None, NO_AFFINITY) for _, why in closed),
+            closed=bool(shut),
+            unfit=all(whys.get(cls) not in (None, NO_AFFINITY) for cls in shut),
             behind_equals=not booking
             and gang.preemptor_priority in (outranking(why) for _, why in stayers),
         ),

@@ -223,6 +223,7 @@ class Planner:
                         draft.kept,
                         struck=strikes > 0 or draft.narrowed,
                         unmet=draft.unmet,
+                        closed=draft.closed,
                     ),
                     changes,
                     booking=self._settings.fairness.booking,

@@ -31,12 +31,14 @@ def ways_out(
     *,
     missing: Sequence[str] = (),
     unfit: bool = True,
+    closed: bool = False,
     behind_equals: bool = False,
 ) -> tuple[Way, ...]:
     """Return what would change a refusal that is proved, each by itself.
 
     ``changes``: those that were tried. ``missing``: resources that no node offers.
-    ``unfit``: labels, taints or size keep all members that found no seat off every node.
+    ``closed``: some of the members that found no seat may use no node beside the pods that are
+    there, whatever room it has. ``unfit``: labels, taints or size keep all those off every node.
     ``behind_equals``: pods of the gang's own priority stay, and starts are not booked
     (fairness.booking).
     """
@@ -45,15 +47,17 @@ def ways_out(
         MOST_CLASSES,
         by=" and ",
     )
+    offer = f"offer {' and '.join(missing)} and " if missing else ""
+    nodes = f"nodes that {offer}accept {short} by labels, taints and size"
     if not built.usable:
-        offer = f"offer {' and '.join(missing)} and " if missing else ""
-        text = f"nodes that {offer}accept {short} by labels, taints and size"
-        return (_way(text),) if short and unfit else ()
+        return (_way(nodes),) if short and unfit else ()
     if not gang.preempts:
         policy = ", or a PriorityClass whose preemptionPolicy is not Never"
         return (_way("free room" + (policy if changes.preempts else "")),)
     found = []
-    if changes.room:
+    if changes.room and closed:
+        found += [_way(nodes)] if unfit else []
+    elif changes.room:
         place = f", all in one {gang.topology_key}" if gang.topology_key else ""
         found.append(_way(f"free room for {short}{place}"))
     if changes.quorum:
