@@ -296,3 +296,17 @@ def least_gone(state: Snapshot, there: list[Pod]) -> tuple[int, int] | None:
         if isinstance(Planner(Settings(), resolver).plan(GangQuestion(gang, left)), Plan):
             return cost
     return None
+
+
+@pytest.mark.parametrize("priority", [1, HIGH])
+def test_seats_beside_counted_pods_that_may_go_hold_in_any_order(priority: int) -> None:
+    """kube-scheduler may bind the member first that the rule counts and does not bind."""
+    there = pod("there", cpu=1, priority=priority, on="a0", labels={"app": "ours"})
+    other = pod("other", cpu=2, priority=priority, on="b0")
+    ruled = members(1, zone(2), name="ruled", cpu=2)
+    free = members(1, name="free", cpu=1)
+    state = snapshot(cluster(1, 1), [there, other, *ruled, *free], [group("high", 2)])
+    plan = plan_for(state, "high")
+    assert isinstance(plan, Plan)
+    assert evicted(plan) == set()
+    assert {seat.node for seat in plan.seats} != {"a0"}

@@ -86,7 +86,8 @@ class Answers:
             built, answer = self._shared_out(draft, answer)
         if isinstance(answer, Infeasible):
             return Answer(built, answer)
-        trial = self._tried(built, answer)
+        # Members that a rule counts and does not bind may come before those that it binds.
+        trial = self._tried(built, answer, last=bool(built.counted))
         if not (trial.failed and built.counted):
             return Answer(built, trial, least)
         found = self._decided(trial, draft)
