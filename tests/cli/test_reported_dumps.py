@@ -156,7 +156,7 @@ def test_a_pod_that_a_spread_rule_counts_is_a_possible_victim(
     """kubernetes#137431, #116629: its going opens no seat by its room, but by the rule."""
     found = answer(capsys, f"spread-{what}.json")
     assert {each["name"] for each in found["plan"]["victims"]} == victims
-    assert found["plan"]["proof"] == "bounded"
+    assert found["plan"]["proof"] == "optimal"
 
 
 @pytest.mark.parametrize(
