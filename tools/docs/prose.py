@@ -18,6 +18,7 @@ LONGEST = 25
 PLAIN = (
     "README.md",
     "docs/actuation.md",
+    "docs/architecture.md",
     "docs/benchmarks/README.md",
     "docs/checked.md",
     "docs/cli.md",
