@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.search import features, large, speed
-from extender.gang.plan import planner
+from extender.gang.plan import answers
 from extender.search import solver
 
 
@@ -14,7 +14,7 @@ def test_short_form_tells_every_dimension(capsys: pytest.CaptureFixture[str]) ->
     text = capsys.readouterr().out
     for head in ("### Nodes", "### Pods", "### Gang size", "### Share", "### No", "### Compiled"):
         assert head in text
-    assert vars(planner)["solve"] is solver.solve
+    assert vars(answers)["solve"] is solver.solve
 
 
 def test_the_gang_that_is_too_large_is_refused() -> None:
