@@ -11,12 +11,14 @@ from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.objects import (
     DisruptionBudget,
+    HostPort,
     LabelSelector,
     Owner,
     Pod,
     PodAffinityTerm,
     PodShape,
     Requirement,
+    SpreadConstraint,
 )
 from extender.model.plan import Hold, Plan, Refusal, Victim
 from extender.model.settings import PlanSettings, Settings
@@ -312,6 +314,45 @@ def test_each_victim_is_told_why_it_goes() -> None:
         if name in used
         else f"its gang goes whole; {name} itself is not used"
         for name in ("n0", "n1")
+    }
+
+
+def test_room_is_said_to_be_needed_only_where_it_lacks_without_that_victim() -> None:
+    """One pod holds the host port of a seat, the other its room."""
+    port = PodShape(host_ports=(HostPort("0.0.0.0", "TCP", 80),))
+    low = [
+        pod("port", priority=1, cpu=1, on="n0", shape=port),
+        pod("room", priority=1, cpu=3, on="n0"),
+    ]
+    members = waiting("high", 1, shape=port)
+    plan = plan_for(snapshot([node("n0")], [*low, *members], [group("high", 1)]), "high")
+    assert isinstance(plan, Plan)
+    assert {victim.name: victim.reason for victim in plan.victims} == {
+        "port": "its host port 80/TCP on n0 is needed",
+        "room": "its room on n0 is needed",
+    }
+
+
+def test_a_pod_that_topology_spread_does_not_count_goes_with_its_gang() -> None:
+    spread = SpreadConstraint(
+        topology_key="kubernetes.io/hostname",
+        max_skew=1,
+        selector=LabelSelector((Requirement("app", "In", ("job",)),)),
+    )
+    low = [
+        pod(f"low-{i}", priority=1, cpu=0, on="n0", group="low", labels={"app": app})
+        for i, app in enumerate(("job", "other"))
+    ]
+    top = pod("top", priority=HIGH, cpu=4, on="n1")
+    members = waiting("high", 1, labels={"app": "job"}, shape=PodShape(spread=(spread,)))
+    state = snapshot(
+        [node("n0"), node("n1")], [*low, top, *members], [group("low", 2), group("high", 1)]
+    )
+    plan = plan_for(state, "high")
+    assert isinstance(plan, Plan)
+    assert {victim.name: victim.reason for victim in plan.victims} == {
+        "low-0": "topology spread of the members counts it and its gang goes whole",
+        "low-1": "its gang goes whole; its room on n0 is not needed",
     }
 
 
