@@ -306,7 +306,7 @@ class Build:
         places = self._offers.opening(most)
         gathered = offers.gather(places, most, alone=alone)
         # A pod that a spread rule counts may open a seat by going, whatever its room.
-        counted = {"": tuple(self._spreading.strangers())}
+        counted = {"": tuple(self._spreading.strangers)}
         found = [*self._blocked, counted] if self._spreading.rules else self._blocked
         in_the_way = ways(found, self._gang.key, self._snapshot, self._planning)
         part = ProblemNodes(
@@ -416,6 +416,7 @@ class Build:
             stays=sum(self._offers.stays()) + len(self._slow),
             slow=self._slow,
             counted=counted,
+            strangers=self._spreading.strangers,
             blocked=part.blocked,
         )
 

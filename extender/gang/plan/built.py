@@ -36,6 +36,8 @@ class Built(Struct, frozen=True):
     """Pods that could make room, but not within the patience of the gang's owner."""
     counted: Mapping[int, tuple[tuple[int, int], ...]] = {}
     """Unit -> (spread rule, domain) of each of its pods, or seats, that the rule counts."""
+    strangers: frozenset[str] = frozenset()
+    """Uids of the pods that some spread rule counts and that are not of the gang."""
     blocked: Sequence[Mapping[str, tuple[str, ...]]] = ()
     """Of each class: node -> uids of the pods that must go first."""
 

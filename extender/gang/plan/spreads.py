@@ -61,6 +61,10 @@ class Spreading:
             self._others.append(others)
         self.seats = frozenset(seats)
         """Uids of the pods that wait for seats which some rule counts."""
+        self.strangers = frozenset(
+            who for others in self._others for who, _ in others if type(who) is str
+        )
+        """Uids of the pods that some rule counts and that are not of the gang."""
 
     def _strangers(self, rule: MemberSpread, gang: Gang) -> list[tuple[str | GangKey, int]]:
         """Counted pods that are not of the gang; looked for only when there can be any."""
@@ -77,10 +81,6 @@ class Spreading:
             for pod, domain in counted_pods(rule, self._view)
             if pod.uid not in self._own
         ]
-
-    def strangers(self) -> frozenset[str]:
-        """Uids of the pods that some rule counts and that are not of the gang."""
-        return frozenset(who for others in self._others for who, _ in others if type(who) is str)
 
     def by_unit(
         self, subjects: Sequence[VictimUnit | Pod | GangKey]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Container, Iterable, Mapping
+from math import inf
 from typing import NamedTuple
 
 from extender.fit import node_ports
 from extender.fit.inter_pod_affinity import term_picks, term_refuses
 from extender.fit.namespaces import Namespaces, namespaces_of
-from extender.fit.pod_topology_spread import counts_for
 from extender.gang.incremental.protection import asked_to_stay
 from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.built import Built
@@ -21,9 +20,6 @@ from extender.model.texts import counted
 ROOM = "room"
 """What a seat needs of a pod, beside the names of rules."""
 ROOM_ALONE, NOTHING = frozenset((ROOM,)), frozenset[str]()
-NO_NODE: Mapping[str, int] = MappingProxyType({})
-Frees = Mapping[tuple[str, str], int]
-"""(resource, node) -> how much."""
 
 
 class Reason(NamedTuple):
@@ -67,29 +63,24 @@ class _Reasons:
     def __init__(self, trial: Trial, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._namespaces = namespaces_of(snapshot)
-        self._counted = set(trial.built.counted)
-        self._constraints = [
-            (group[0].namespace, constraint)
-            for group in trial.built.classes
-            for constraint in group[0].shape.spread
-        ]
-        self._spare = _spare(trial)
+        self._built = trial.built
+        self._lacks = _lacking(trial)
         self._used = {node for _, node in trial.seats}
         self._excludes = _excluded(trial)
         """Pod uid -> a member that may not come while the pod is there, and its node."""
 
     def of_unit(self, at: int, unit: VictimUnit) -> Iterable[tuple[Pod, Reason]]:
         """Yield each pod with its reason; ``at``: the unit's index in the problem."""
-        frees = self._frees(unit)
-        needed = [self._needed(pod, frees) for pod in unit.pods]
+        lacks = self._without(at)
+        needed = [self._needed(pod, lacks) for pod in unit.pods]
         none = not any(needs for _, needs in needed)
-        spread = none and at in self._counted
+        spread = none and at in self._built.counted
         if none and not spread:
             # Of victims that are not proved least, others free this room as well.
-            needed = [self._needed(pod, None) for pod in unit.pods]
+            needed = [self._needed(pod, self._without(None)) for pod in unit.pods]
         together = self._together(unit) if unit.whole else ""
         for pod, (why, needs) in zip(unit.pods, needed, strict=True):
-            if spread and self._is_counted(pod):
+            if spread and pod.uid in self._built.strangers:
                 why = "topology spread of the members counts it"
             if unit.whole and why:
                 why = f"{why} and {together}"
@@ -105,34 +96,24 @@ class _Reasons:
             told = f"; {asked} does not count here (policy.optOut)" if asked else ""
             yield pod, Reason(why + told, needs)
 
-    def _is_counted(self, pod: Pod) -> bool:
-        """Whether topology spread of a member counts the pod."""
-        return any(counts_for(each, namespace, pod) for namespace, each in self._constraints)
+    def _without(self, at: int | None) -> set[tuple[str, str]]:
+        """Return (resource, node) of which seats ask more than there is with the unit ``at`` still
+        there; None: with all victims."""
+        problem = self._built.problem
+        if at is None:
+            return {(name, problem.nodes[node]) for _, name, spare in self._lacks for node in spare}
+        return {
+            (name, problem.nodes[node])
+            for r, name, spare in self._lacks
+            for node, amounts in problem.units[at].releases
+            if amounts[r] > spare.get(node, inf)
+        }
 
-    def _frees(self, unit: VictimUnit) -> Frees:
-        """Return what a unit frees where something lacks."""
-        frees: dict[tuple[str, str], int] = {}
-        for pod in unit.pods:
-            for name, amount in pod.requests:
-                if pod.node in self._spare.get(name, ()):
-                    at = name, pod.node
-                    frees[at] = frees.get(at, 0) + amount
-        return frees
-
-    def _needed(self, pod: Pod, frees: Frees | None) -> tuple[str, frozenset[str]]:
-        """Return what a seat needs of this very pod, "" for nothing.
-
-        Its room is needed where too little is free without its unit, which ``frees`` so much; None:
-        wherever it would be without any victim.
-        """
+    def _needed(self, pod: Pod, lacks: Container[tuple[str, str]]) -> tuple[str, frozenset[str]]:
+        """Return what a seat needs of this very pod, "" for nothing; ``lacks``: see _without."""
         why, needs = "", NOTHING
-        for name, amount in pod.requests:
-            spare = self._spare.get(name, NO_NODE).get(pod.node)
-            if not amount or spare is None:
-                continue
-            if frees is None or frees[name, pod.node] > spare:
-                why, needs = f"its room on {pod.node} is needed", ROOM_ALONE
-                break
+        if any(amount and (name, pod.node) in lacks for name, amount in pod.requests):
+            why, needs = f"its room on {pod.node} is needed", ROOM_ALONE
         if pod.uid in self._excludes:
             rule, said = excludes(pod, *self._excludes[pod.uid], self._namespaces)
             why, needs = f"{why}, {said}" if why else said, needs | {rule}
@@ -150,27 +131,27 @@ class _Reasons:
         return f"its gang goes but for {counted(stay, 'pod')} that may not be evicted"
 
 
-def _spare(trial: Trial) -> Mapping[str, Mapping[str, int]]:
-    """Return resource -> node -> what the victims free there beyond what seats need, where these
-    ask more than is free without victims."""
+def _lacking(trial: Trial) -> list[tuple[int, str, dict[int, int]]]:
+    """Return each resource, by index and name, of which seats ask more than is free without
+    victims: node -> what is left there with all victims gone."""
     problem, solution = trial.built.problem, trial.solution
-    at_node: dict[int, list[tuple[int, int]]] = {}
-    for cls, node, members in solution.seats:
-        at_node.setdefault(node, []).append((cls, members))
-    spare: dict[str, dict[str, int]] = {}
-    lacks: list[dict[int, int]] = []
-    for r, free in enumerate(problem.free):
+    lacks: list[tuple[int, str, dict[int, int]]] = []
+    for r, (name, free) in enumerate(zip(problem.resources, problem.free, strict=True)):
         of = [cls.request[r] for cls in problem.classes]
-        totals = ((node, sum([of[c] * m for c, m in each])) for node, each in at_node.items())
-        lacks.append({node: free[node] - total for node, total in totals if 0 < total > free[node]})
-    for at in solution.chosen if any(lacks) else ():
+        asked: dict[int, int] = {}
+        for cls, node, members in solution.seats if any(of) else ():
+            asked[node] = asked.get(node, 0) + of[cls] * members
+        spare = {
+            node: free[node] - total for node, total in asked.items() if 0 < total > free[node]
+        }
+        if spare:
+            lacks.append((r, name, spare))
+    for at in solution.chosen if lacks else ():
         for node, amounts in problem.units[at].releases:
-            for short, amount in zip(lacks, amounts, strict=True):
-                if node in short:
-                    short[node] += amount
-    for name, short in zip(problem.resources, lacks, strict=True):
-        spare[name] = {problem.nodes[node]: left for node, left in short.items()}
-    return spare
+            for r, _, spare in lacks:
+                if node in spare:
+                    spare[node] += amounts[r]
+    return lacks
 
 
 def _excluded(trial: Trial) -> Mapping[str, tuple[Pod, str]]:
