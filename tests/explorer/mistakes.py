@@ -52,14 +52,15 @@ def _seen_going_is_not_ours() -> Patches:
 
 
 def _seen_going_is_ours() -> Patches:
-    def seen(tables: Tables, state: Any) -> None:
-        asked = state.phase in machine.IN_DOUBT
-        if state.phase is not Phase.ACCEPTED:
-            machine._enter(tables, state, Phase.ACCEPTED)
-        if asked:
+    apply = machine._apply
+
+    def hasty(tables: Tables, event: Any, now: float, view: Any, out: Any) -> None:
+        apply(tables, event, now, view, out)
+        seen = isinstance(event, machine.SeenGoing | machine.SeenGone)
+        if seen and (state := tables.left.get(event.uid)) is not None:
             machine._touch(tables, state)
 
-    return [(machine, "_seen", seen)]
+    return [(machine, "_apply", hasty)]
 
 
 def _no_watch() -> Patches:

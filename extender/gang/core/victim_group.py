@@ -130,10 +130,8 @@ class VictimState(Struct, kw_only=True, eq=False):
     """It has its condition DisruptionTarget, or was to get it."""
     was_unknown: bool = False
     """An earlier request was unclear when the last one left."""
-    seen_going: bool = False
-    """It was seen to go while the answer to its request was awaited, ..."""
-    seen_gone: bool = False
-    """... or to be gone."""
+    seen: SeenGoing | SeenGone | None = None
+    """What was seen last while the answer to its request was awaited: it is taken in after that."""
     claim: Claim | None = None
     """For which plan it was asked for last."""
     failure: Failure | None = None
@@ -590,7 +588,7 @@ def _apply(tables: Tables, event: Event, now: float, view: View, out: list[Effec
                 group.claims[plan_id].released = True
                 _dirty(tables, group)
         case Leaves(uid) if (state := tables.victims.get(uid)) is not None:
-            state.was_unknown = state.phase is Phase.UNKNOWN
+            state.was_unknown, state.seen = state.phase is Phase.UNKNOWN, None
             tables.left[uid] = state
             _enter(tables, state, Phase.ASKED)
         case Answered(uid):
@@ -599,6 +597,8 @@ def _apply(tables: Tables, event: Event, now: float, view: View, out: list[Effec
         case ReadBack(uid):
             tables.busy.discard(uid)
             _read_back(tables, event, now, out)
+        case SeenGoing(uid) | SeenGone(uid) if (state := tables.left.get(uid)) is not None:
+            state.seen = event  # the answer says by whose request
         case SeenGoing(uid) if (state := tables.victims.get(uid)) is not None:
             _seen(tables, state)
         case SeenGone(uid):
@@ -659,7 +659,7 @@ def _answered(tables: Tables, event: Answered, now: float, out: list[Effect]) ->
     if failure is not None and failure.unclear and left is not None:
         for group in state.groups:
             _watch(group, now, out)
-        if asked and not state.seen_going:
+        if asked and state.seen is None:
             state.failure = failure
             _enter(tables, state, Phase.UNKNOWN)
         else:
@@ -678,14 +678,14 @@ def _answered(tables: Tables, event: Answered, now: float, out: list[Effect]) ->
     else:
         if asked:
             _enter(tables, state, Phase.PENDING)
-            if not state.seen_going:
+            if state.seen is None:
                 tables.refusals.found()
-        if not state.seen_going and state.phase is not Phase.ACCEPTED:
+        if state.seen is None and state.phase is not Phase.ACCEPTED:
             _failed(tables, state, failure, now, out)
-    if state.seen_going:
-        _seen(tables, state)
-    if state.seen_gone:
+    if isinstance(state.seen, SeenGone):
         _gone(tables, event.uid, out)
+    elif state.seen is not None:
+        _seen(tables, state)
 
 
 def _read_back(tables: Tables, event: ReadBack, now: float, out: list[Effect]) -> None:
@@ -734,9 +734,6 @@ def _seen(tables: Tables, state: VictimState) -> None:
     """A pod goes: by our request wherever that may be."""
     if state.phase is Phase.ACCEPTED:
         return
-    if state.victim.uid in tables.left:
-        state.seen_going = True  # the answer says by whose request
-        return
     ours = state.phase is Phase.UNKNOWN or any(group.watched_until for group in state.groups)
     _enter(tables, state, Phase.ACCEPTED)
     if ours:
@@ -752,9 +749,6 @@ def _gone(tables: Tables, uid: str, out: list[Effect]) -> None:
     if state is None:
         return
     _seen(tables, state)
-    if uid in tables.left:
-        state.seen_gone = True
-        return
     group = state.groups[0]
     if state.must and group.whole:
         tables.gone[uid] = group.name, _best(state), group.size, state.victim
