@@ -25,8 +25,7 @@ from extender.model.settings import (
     Settings,
 )
 from extender.sandbox.ports import Ports
-
-READY_SECONDS = 180.0
+from extender.sandbox.process import READY_SECONDS
 
 
 class Served(Struct, frozen=True):

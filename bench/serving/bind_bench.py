@@ -35,10 +35,9 @@ from bench.rival.comparison import machine
 from bench.rival.throughput import cpu_seconds
 from bench.serving.bind_server import BindServer
 from extender.model.settings import ApiSettings, BindSettings, ServerSettings, Settings
-from extender.sandbox.process import write_kubeconfig
+from extender.sandbox.process import READY_SECONDS, write_kubeconfig
 
 OUT = Path(__file__).parent.parent / "out" / "bind.json"
-READY_SECONDS = 180.0
 
 
 class Measured(Struct, frozen=True):

@@ -17,12 +17,13 @@ class Ports:
         """Start without any reservation."""
         self._held: list[socket.socket] = []
 
-    def reserve(self) -> int:
-        """Reserve one more port and return its number."""
+    def reserve(self, port: int = 0) -> int:
+        """Reserve one more port, a free one for 0, and return its number. Raises OSError for one
+        that is taken."""
         holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind(("127.0.0.1", 0))
         self._held.append(holder)
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", port))
         return int(holder.getsockname()[1])
 
     def close(self) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from extender.sandbox.ports import Ports
 from tests.controlplane.processes import Process
 
 Obj = dict[str, Any]
@@ -53,8 +53,8 @@ class Sky:
     def __init__(self, home: Path, programs: Path, kubectl: Path) -> None:
         self.home = home
         self._sky = programs / "sky"
-        self._held = two_ports()
-        port = self._held[0].getsockname()[1]
+        self._ports = Ports()
+        port = port_with_queue(self._ports)
         self._url = f"http://127.0.0.1:{port}/api/health"
         # The rest of the environment might name clouds, proxies or another API server.
         self._environment = {
@@ -144,8 +144,7 @@ class Sky:
             self._server.stop(grace=0)
         if self._sweeper is not None:
             self._sweeper.communicate()
-        for each in self._held:
-            each.close()
+        self._ports.close()
 
     def _write(self, name: str, text: str) -> Path:
         path = self.home / name
@@ -161,30 +160,14 @@ class Sky:
             return False
 
 
-def two_ports() -> tuple[socket.socket, socket.socket]:
-    """A free port for the API server, and the one that it derives from that for its queue.
-
-    Both are held as extender/sandbox/ports.py does it: no other socket gets them.
-    """
+def port_with_queue(ports: Ports) -> int:
+    """Reserve a port for the API server, and the one that it derives from that for its queue."""
     while True:
-        api = _holder(0)
+        api = ports.reserve()
         # sky/server/requests/queues/mp_queue.py, get_queue_manager_port
-        queue = 50000 + (11 + api.getsockname()[1] - 46580) % 10000
-        try:
-            return api, _holder(queue)
-        except OSError:  # Taken.
-            api.close()
-
-
-def _holder(port: int) -> socket.socket:
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        made.bind(("127.0.0.1", port))
-    except OSError:
-        made.close()
-        raise
-    return made
+        with contextlib.suppress(OSError):  # Taken.
+            ports.reserve(50000 + (11 + api - 46580) % 10000)
+            return api
 
 
 def processes_of(home: Path) -> list[int]:

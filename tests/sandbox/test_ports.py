@@ -40,6 +40,17 @@ def test_a_server_listens_on_a_reserved_port_and_again_after_it_has_ended() -> N
     ports.close()
 
 
+def test_a_port_that_is_asked_for_is_reserved_or_refused() -> None:
+    first, other = Ports(), Ports()
+    with socket.create_server(("127.0.0.1", first.reserve())) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(OSError, match="in use"):
+            other.reserve(port)
+    first.close()
+    assert other.reserve(port) == port
+    other.close()
+
+
 def test_nothing_answers_on_a_reserved_port() -> None:
     ports = Ports()
     with pytest.raises(ConnectionRefusedError):
