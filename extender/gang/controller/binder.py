@@ -65,7 +65,7 @@ class Ended(Struct, frozen=True):
 
 
 class Binder:
-    """Posts bindings. ``seconds`` is how long one may be tried;"""
+    """Posts bindings. ``seconds`` is how long one may be tried."""
 
     def __init__(
         self,

@@ -27,13 +27,9 @@ from extender.search.solver import solve, solve_led
 
 MOST_DECIDED = 32
 """Questions with some of the counted units decided."""
-
-
-NO_WAY = "topology spread: whichever of the pods are evicted that it counts, a member has no node"
-
-
 MOST_BRANCHES = 5_000
 """Of the search in each of them."""
+NO_WAY = "topology spread: whichever of the pods are evicted that it counts, a member has no node"
 
 
 class Answer(Struct, frozen=True):
