@@ -11,6 +11,7 @@ import errno
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Self
+from urllib.parse import unquote, urlsplit
 
 import aiohttp
 import msgspec
@@ -298,7 +299,7 @@ class KubeClient:
                     timeout=limits,
                     ssl=access.tls if access.tls is not None else True,
                     server_hostname=access.server_hostname,
-                    proxy=access.proxy,
+                    **proxied(access),
                     allow_redirects=False,
                 ) as answer,
             ):
@@ -315,6 +316,20 @@ class KubeClient:
                 raise Unavailable(0, "ConnectionLost", f"{what}: the other end is gone") from error
             text = str(error) or type(error).__name__
             raise Unavailable(0, "ConnectionBroken", f"{what}: {text}") from error
+
+
+def proxied(access: Access) -> dict[str, Any]:
+    """Return what aiohttp is told of the proxy. Its errors quote the address, which has no user and
+    no password therefore."""
+    if access.proxy is None:
+        return {}
+    parts = urlsplit(access.proxy)
+    user, at, host = parts.netloc.rpartition("@")
+    name, _, password = map(unquote, user.partition(":"))
+    return {
+        "proxy": parts._replace(netloc=host).geturl(),
+        "proxy_auth": aiohttp.BasicAuth(name, password, "utf-8") if at else None,
+    }
 
 
 def _lost(error: Exception) -> bool:

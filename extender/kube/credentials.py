@@ -12,7 +12,7 @@ import os
 import ssl
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
@@ -199,6 +199,8 @@ def _from_kubeconfig(path: str, context: str | None, server: str | None) -> Acce
         address = _checked(server or configuration.host)
         if proxy:
             _check_url("proxy-url", proxy)
+            if ":" in unquote(urlsplit(proxy).username or ""):
+                raise InvalidInput("proxy-url must have no colon in its user's name")
         if token := configuration.api_key.get("BearerToken"):
             _sendable(token, "the token")
     except InvalidInput as problem:

@@ -18,6 +18,7 @@ from typing import Any
 import aiohttp
 
 from extender.kube.api_errors import Unavailable, from_answer
+from extender.kube.client import proxied
 from extender.kube.credentials import Access
 
 PROTOCOL = "v4.channel.k8s.io"
@@ -67,7 +68,7 @@ async def forwarded(access: Access, namespace: str, pod: str, port: int) -> Asyn
                         protocols=(PROTOCOL,),
                         headers=headers,
                         ssl=access.tls if access.tls is not None else True,
-                        proxy=access.proxy,
+                        **proxied(access),
                         max_msg_size=0,
                         **named,
                     ),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
 import stat
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ import trustme
 import yaml
 
 from extender.kube import credentials
-from extender.kube.api_errors import Unavailable
+from extender.kube.api_errors import ApiError, Unavailable
 from extender.kube.client import KubeClient
 from extender.kube.credentials import find_access
 from extender.model.errors import InvalidInput
@@ -274,6 +277,7 @@ SECRET = "hunter2"
         ({"proxy-url": f"socks5://user:{SECRET}@host"}, {}, "proxy-url must begin with http://"),
         ({"proxy-url": f"http://user:{SECRET}@host:port"}, {}, "proxy-url must be a URL"),
         ({"proxy-url": f"http://user:{SECRET}@[host"}, {}, "proxy-url must be a URL"),
+        ({"proxy-url": f"http://us%3Aer:{SECRET}@host"}, {}, "proxy-url must have no colon in its"),
         ({}, {"token": f"{SECRET}\nX-Other: 1"}, "token holds a character"),
         ({}, {"token": f"{SECRET}\u00e9"}, "token holds a character"),
     ],
@@ -300,6 +304,32 @@ async def test_a_proxy_may_ask_for_a_password_which_no_error_shows(tmp_path: Pat
             await client.get("/version")
     assert "127.0.0.1" in str(failed.value)
     assert SECRET not in str(failed.value)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_proxy_that_refuses_is_told_without_its_password(
+    scheme: str, tmp_path: Path
+) -> None:
+    """aiohttp's errors quote the address of the proxy; the password is sent all the same."""
+    heads: list[bytes] = []
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 407 Asked\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as proxy:
+        port = proxy.sockets[0].getsockname()[1]
+        where = {
+            "server": f"{scheme}://127.0.0.1:1",
+            "proxy-url": f"http://us%40er:{SECRET}%C3%A9@127.0.0.1:{port}",
+        }
+        async with await KubeClient.connect(kubeconfig(tmp_path, **where)) as client:
+            with pytest.raises(ApiError, match="407") as failed:
+                await client.get("/version")
+    assert SECRET not in "".join(traceback.format_exception(failed.value))
+    sent = base64.b64encode(f"us@er:{SECRET}\u00e9".encode())
+    assert b"Proxy-Authorization: Basic " + sent in heads[0]
 
 
 async def test_a_token_file_with_several_lines_sends_nothing(tmp_path: Path) -> None:
