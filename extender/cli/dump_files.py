@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from extender.cli import kubectl_yaml
+from extender.cli.live_http import MOST_BYTES
 from extender.cli.standard_streams import standard_input
 from extender.gang.plan.assemble import KIND, Dump
 from extender.model.decode import decode_documents
@@ -85,9 +86,16 @@ def _files(path: Path) -> Iterator[Path]:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return _utf8(standard_input() if path == STDIN else path.read_bytes())
+        if path == STDIN:
+            data = standard_input(MOST_BYTES)
+        else:
+            with path.open("rb") as file:
+                data = file.read(MOST_BYTES + 1)  # a device has no end
     except OSError as problem:
         raise InvalidInput(f"cannot be read: {problem.strerror}") from problem
+    if len(data) > MOST_BYTES:
+        raise InvalidInput(f"has more than {MOST_BYTES} bytes")
+    return _utf8(data)
 
 
 def _utf8(data: bytes) -> bytes:

@@ -28,7 +28,7 @@ def written(path: Path) -> list[Document]:
     if path != STDIN:
         return documents.read(path)
     try:
-        data = standard_input()
+        data = standard_input(documents.MAX_BYTES)
     except (InvalidInput, OSError) as problem:
         raise InvalidInput(f"{_name(path)}: {problem}") from problem
     return documents.parse(documents.text_of(data, _name(path)), _name(path))

@@ -81,9 +81,11 @@ def run(args: argparse.Namespace) -> int:
 
         return answered(args, work, observer=True)
     try:
-        if args.source.stat().st_size > MOST_BYTES:
+        with args.source.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)  # a device has no end
+        if len(data) > MOST_BYTES:
             raise InvalidInput(f"is larger than {MOST_BYTES} bytes")
-        return _write(read(args.source.read_bytes()), args)
+        return _write(read(data), args)
     except OSError as problem:
         error(f"{args.source}: {problem.strerror}")
     except InvalidInput as problem:

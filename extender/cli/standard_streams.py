@@ -25,11 +25,14 @@ class OutputLost(Exception):  # noqa: N818 - reads as what has happened
     """
 
 
-def standard_input() -> bytes:
-    """Return all of standard input. Raises InvalidInput when it is closed, and OSError."""
+def standard_input(most: int) -> bytes:
+    """Return standard input, no more than ``most`` bytes and one, which tells that there are more.
+
+    Raises InvalidInput when it is closed, and OSError.
+    """
     if sys.stdin is None or sys.stdin.closed:
         raise InvalidInput("is closed")
-    return sys.stdin.buffer.read()
+    return sys.stdin.buffer.read(most + 1)
 
 
 def guarded(work: Callable[[], int]) -> int:

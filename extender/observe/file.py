@@ -81,6 +81,8 @@ class LedgerFile:
             raise InvalidInput(f"{path.parent} is no directory", "observe.file")
         if not path.exists():
             return
+        if not path.is_file():  # a device or a pipe may have no end, and is not moved aside
+            raise InvalidInput(f"{path} is no regular file", "observe.file")
         try:
             if path.stat().st_size > MOST_BYTES:
                 raise InvalidInput(f"is larger than {MOST_BYTES} bytes")

@@ -17,6 +17,8 @@ from extender.sandbox.scenario import Admit, Create, Running, Scenario, Scenario
 
 MOST_WORDS = 1000
 """Characters of what is wrong with a file."""
+MOST_BYTES = 4 * 1024 * 1024
+"""Far above any scenario."""
 
 
 def packaged() -> dict[str, Path]:
@@ -28,7 +30,11 @@ def packaged() -> dict[str, Path]:
 def load(path: Path) -> Scenario:
     """Read a scenario file; InvalidInput names the file, the place and what is wrong."""
     try:
-        return parse(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)  # a device has no end
+        if len(data) > MOST_BYTES:
+            raise InvalidInput(f"more than {MOST_BYTES} bytes are no scenario")
+        return parse(data.decode("utf-8"))
     except OSError as error:
         raise InvalidInput(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
