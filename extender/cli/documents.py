@@ -168,8 +168,13 @@ def parse(text: str, source: str, *, aliases: bool = True) -> list[Document]:
         what = (problem.problem or problem.context or "")[:MOST_WORDS]
         raise InvalidInput(f"{place}: not valid YAML: {what}") from problem
     except (yaml.YAMLError, ValueError, RecursionError) as problem:
-        raise InvalidInput(f"{source}: not valid YAML: {str(problem)[:MOST_WORDS]}") from problem
+        raise InvalidInput(f"{source}: not valid YAML: {_line(problem)}") from problem
     return [Document(source, value) for value in values if value is not None]
+
+
+def _line(problem: Exception) -> str:
+    """Return what is wrong; PyYAML's next line names no file that anybody knows."""
+    return str(problem).partition("\n")[0][:MOST_WORDS]
 
 
 def kind_of(document: Document) -> str:

@@ -56,7 +56,8 @@ def documents(data: bytes) -> list[Any]:
         raise InvalidInput(f"not valid YAML{place}: {what}") from problem
     except Exception as problem:
         # For a wrong !!bool or !!timestamp PyYAML raises whatever comes of it, of many types.
-        raise InvalidInput(f"not valid YAML: {str(problem)[:MOST_WORDS]}") from problem
+        what = str(problem).partition("\n")[0]
+        raise InvalidInput(f"not valid YAML: {what[:MOST_WORDS]}") from problem
 
 
 def as_json(document: object) -> bytes:

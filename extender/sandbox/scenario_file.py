@@ -47,9 +47,15 @@ def parse(text: str) -> Scenario:
     """Read a scenario; InvalidInput names the place and what is wrong."""
     try:
         document: Any = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        what = (error.problem or error.context or "")[:MOST_WORDS]
+        raise InvalidInput(f"not YAML{place}: {what}") from error
     except Exception as error:
         # For a wrong !!bool, or for lists without an end, PyYAML raises whatever comes of it.
-        raise InvalidInput(f"not YAML: {' '.join(str(error).split())[:MOST_WORDS]}") from error
+        what = str(error).partition("\n")[0]
+        raise InvalidInput(f"not YAML: {what[:MOST_WORDS]}") from error
     try:
         scenario = msgspec.convert(document, Scenario)
     except (msgspec.ValidationError, ValueError, RecursionError) as error:

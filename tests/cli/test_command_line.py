@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from extender import __version__
-from extender.cli import dump_files
+from extender.cli import documents, dump_files
 from extender.cli.main import COMMANDS, main
 from extender.model.errors import InvalidInput
+from extender.sandbox import scenario_file
 from tests.cli.live_bed import free_port
 
 Capture = pytest.CaptureFixture[str]
@@ -70,3 +72,25 @@ def test_yaml_that_is_none_has_a_place_and_no_word_of_the_reader(
     with pytest.raises(InvalidInput, match=r"not valid YAML at line \d+, column \d+: ") as refused:
         dump_files.read([path])
     assert "unicode string" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda path: documents.read(path),
+        lambda path: dump_files.read([path]),
+        lambda path: scenario_file.load(path),
+    ],
+    ids=["settings", "dump", "scenario"],
+)
+@pytest.mark.parametrize("text", [b"a: [1\n", b"a: \x01\n", b"a: !!bool x\n"])
+def test_no_word_of_the_reader_of_yaml_is_told(
+    read: Callable[[Path], object], text: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / "some.yaml"
+    path.write_bytes(text)
+    with pytest.raises(InvalidInput, match=r"not (valid )?YAML") as refused:
+        read(path)
+    assert str(path) in str(refused.value)
+    assert "unicode string" not in str(refused.value)
+    assert "\n" not in str(refused.value)
