@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from extender.gang.controller.waiting import MAX_PENALTY, Waiting
+from extender.gang.plan.fair_turns import Turn
 from extender.gang.runtime.clocks import Clocks
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -70,3 +71,14 @@ def test_a_refusal_ends_with_the_protection_that_it_rests_on() -> None:
     waiting.refuse(refusal, (1, 1, 1), 0.01, NOW)
     for now[0], stands in ((59.0, True), (61.0, False)):
         assert (waiting.kept(KEY, (1, 1, 1)) is refusal) is stands
+
+
+def test_a_gang_comes_before_a_younger_one_where_time_alone_has_made_room() -> None:
+    """Its refusal is of the present state, in which its victims had started a moment ago."""
+    now = [0.0]
+    waiting = Waiting(Clocks(lambda: now[0]), 2.0, 1.0, 30.0, leaves_in_time)
+    refusal = Refusal(gang=KEY, code=Code.INFEASIBLE, message="no room", until=NOW + 60)
+    waiting.refuse(refusal, (1, 1, 1), 0.01, NOW, Turn("ns", 5, 10.0, "g"))
+    young = Turn("ns", 5, 20.0, "young")
+    for now[0], first in ((59.0, []), (61.0, [KEY])):
+        assert waiting.ahead(young, (1, 1, 1), 8, 1.0) == first

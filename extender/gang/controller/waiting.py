@@ -110,15 +110,16 @@ class Waiting:
         return None if kept is None else kept.refusal
 
     def ahead(self, turn: Turn, version: Version, most: int, seconds: float) -> list[GangKey]:
-        """Return gangs that were refused for want of room on another state and come before
-        ``turn``: the more urgent first, then the oldest; ``most`` at most, and none whose last
-        search took longer than ``seconds``."""
+        """Return gangs that were refused for want of room on another state, or before more pods
+        could be evicted, and come before ``turn``: the more urgent first, then the oldest;
+        ``most`` at most, and none whose last search took longer than ``seconds``."""
+        now = self._clocks.monotonic()
         found = [
             (place, key)
             for key, kept in self._refused.items()
             if kept.turn is not None
             and kept.refusal.code is Code.INFEASIBLE
-            and kept.version != version
+            and (kept.version != version or now >= kept.lifts)
             and kept.took < seconds
             and (place := place_of(kept.turn)) < place_of(turn)
         ]
