@@ -21,6 +21,7 @@ from extender.gang.plan.candidates import Candidates
 from extender.gang.plan.lists import samples
 from extender.gang.plan.nominated import victims_leave
 from extender.gang.plan.single import single_gang
+from extender.gang.plan.validity import ending_problem
 from extender.gang.tell.decisions import Verb
 from extender.model.gang import Gang
 from extender.model.mode import EnforceSettings
@@ -100,6 +101,9 @@ class Preempt:
         if not context.acts_for(pod):
             context.notices.held_back.settled(pod)  # nothing is written for it on a guess
             return self._as_it_would(pod, args.candidates)
+        if ending_problem(pod.namespace, context.cluster.snapshot()):
+            context.notices.held_back.settled(pod)
+            return NOTHING
         if self._beyond_quorum(pod) or context.kept_off(pod):
             # More than the quorum is placed only at no extra disruption.
             return NOTHING

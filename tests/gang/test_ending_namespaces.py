@@ -67,3 +67,16 @@ def test_a_pod_of_no_gang_is_refused_too_and_a_gang_that_runs_is_not_told_of_it(
         refusal = planner.plan(GangQuestion(gang, state))
         assert isinstance(refusal, Refusal)
         assert refusal.code == code
+
+
+async def test_kube_scheduler_evicts_no_pod_for_a_pod_of_no_gang_there() -> None:
+    async with Rig() as rig:
+        await rig.nodes(1)
+        await rig.classes(low=1, high=100)
+        await rig.pod("low", cls="low", on="n0")
+        await rig.pod("lone", cls="high")
+        await rig.until(lambda: rig.cache.pod_named("default", "low") is not None, "low is cached")
+        assert list((await rig.preempt("lone", n0=["low"])).candidates) == ["n0"]
+        rig.cache.store.namespaces.put(Namespace("default", uid="d", ending=True, version=10**9))
+        assert not (await rig.preempt("lone", n0=["low"])).candidates
+        assert not rig.coordinator.notices.held_back.pods()
