@@ -14,6 +14,7 @@ from extender.model.fairness import problems_of as fairness_problems
 from extender.model.grpc_address import problems_of as grpc_problems_of
 from extender.model.mode import conflicts_of
 from extender.model.mode import problems_of as mode_problems
+from extender.model.names import is_subdomain
 from extender.model.policy import problems_of as policy_problems
 from extender.model.settings import (
     JITTER,
@@ -38,6 +39,7 @@ MOST_COUNT = 2**31 - 1
 """What any library below takes as an integer."""
 MOST_BYTES = 2**40
 MOST_BUDGETS = 100_000
+A_NAME = "a name as objects have it: lower case letters, digits, '-' and '.'"
 MOST_SECONDS = 1_000_000_000
 """Thirty-one years, and the most of any number with a fraction: no sum of a moment and such a time
 is beyond a date or a timer."""
@@ -98,6 +100,11 @@ def _beyond(value: object, path: str) -> Iterator[str]:
             yield f"{path} must be at most {most}: it is {value:g}"
         elif value < -most:
             yield f"{path} must be at least -{most}: it is {value:g}"
+
+
+def _namespace(key: str, name: str) -> SettingsRule:
+    """A name that is not empty stands in paths of the API server."""
+    return not name or is_subdomain(name), f"{key} must be {A_NAME}"
 
 
 def _server(s: ServerSettings) -> tuple[SettingsRule, ...]:
@@ -194,6 +201,10 @@ def _plan(s: PlanSettings) -> tuple[SettingsRule, ...]:
         ),
         (s.overrun_seconds >= 1, "plan.overrunSeconds must be at least 1"),
         (0 < s.namespace_share <= 1, "plan.namespaceShare must be above 0 and at most 1"),
+        (
+            all(each and is_subdomain(each) for each in s.protected_namespaces),
+            f"plan.protectedNamespaces: each must be {A_NAME}; there are no patterns",
+        ),
     )
 
 
@@ -204,6 +215,7 @@ def _seats(s: SeatSettings) -> tuple[SettingsRule, ...]:
         (s.bind_seconds > 0, "seats.bindSeconds must be positive"),
         (s.victim_slack_seconds >= 0, "seats.victimSlackSeconds must not be negative"),
         (s.max_replans >= 0, "seats.maxReplans must not be negative"),
+        _namespace("seats.recordNamespace", s.record_namespace),
     )
 
 
@@ -234,6 +246,8 @@ def _grpc(s: GrpcSettings) -> tuple[SettingsRule, ...]:
 def _leadership(s: LeadershipSettings) -> tuple[SettingsRule, ...]:
     return (
         (bool(s.name), "leadership.name must not be empty"),
+        (not s.name or is_subdomain(s.name), f"leadership.name must be {A_NAME}"),
+        _namespace("leadership.namespace", s.namespace),
         (s.lease_seconds >= 1, "leadership.leaseSeconds must be at least 1"),
         (s.retry_seconds > 0, "leadership.retrySeconds must be positive"),
         (

@@ -32,6 +32,10 @@ def problems_of(status: StatusSettings) -> list[str]:
             not status.name or is_subdomain(status.name),
             "status.name must be a DNS subdomain (lower case letters, digits, '-' and '.')",
         ),
+        (
+            not status.namespace or is_subdomain(status.namespace),
+            "status.namespace must be a DNS subdomain",
+        ),
         (not reserved, f"status.name must not begin with {' or '.join(RESERVED)}"),
         (status.seconds >= 1, "status.seconds must be at least 1"),
         (

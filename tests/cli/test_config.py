@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,20 @@ def test_unreadable_files_are_bad_input(tmp_path: Path) -> None:
     deep.write_text("[" * 100_000)
     with pytest.raises(InvalidInput, match=r"deep\.yaml"):
         config.load(deep)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("leadership: {name: ../x}", "leadership.name must be a name"),
+        ("leadership: {namespace: a/../b}", "leadership.namespace must be a name"),
+        ('seats: {recordNamespace: "x?y"}', "seats.recordNamespace must be a name"),
+        ("status: {namespace: A}", "status.namespace must be"),
+        ('plan: {protectedNamespaces: ["kube-*"]}', "there are no patterns"),
+        ('plan: {protectedNamespaces: [""]}', "there are no patterns"),
+    ],
+)
+def test_a_name_that_no_object_can_have_is_refused(text: str, wrong: str) -> None:
+    """It would stand in a path of the API server, or protect nothing."""
+    with pytest.raises(InvalidInput, match=re.escape(wrong)):
+        config.parse(text)
