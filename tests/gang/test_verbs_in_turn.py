@@ -23,11 +23,17 @@ PATIENCE = 30.0
 """Seconds after which a test fails that would wait for ever."""
 
 
+def endless_patience(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing but the wait for other gangs' searches end."""
+    monkeypatch.setattr(rig.coordinator._planning.answering._patience, "_seconds", 3600.0)
+
+
 @pytest.mark.parametrize("verb", [Verb.FILTER, Verb.PREEMPT])
 async def test_a_gang_is_answered_while_another_is_planned_and_planned_by_the_loop(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, verb: Verb
 ) -> None:
     monkeypatch.setattr(answering, "TURN_SECONDS", 0.01)
+    endless_patience(rig, monkeypatch)
     await full_cluster(rig)
     key, lock = rig.resolver_key("high-0"), rig.coordinator._planning.turns.lock
     async with lock.turn(None):  # another gang's search, which takes long
@@ -48,6 +54,7 @@ async def test_filter_holds_the_member_back_and_says_why(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(answering, "TURN_SECONDS", 0.01)
+    endless_patience(rig, monkeypatch)
     await full_cluster(rig)
     async with rig.coordinator._planning.turns.lock.turn(None), asyncio.timeout(PATIENCE):
         answer = await rig.filter("high-0", "n0", "n1")
