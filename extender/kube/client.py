@@ -326,10 +326,9 @@ def proxied(access: Access) -> dict[str, Any]:
     parts = urlsplit(access.proxy)
     user, at, host = parts.netloc.rpartition("@")
     name, _, password = map(unquote, user.partition(":"))
-    user_header = {"Proxy-Authorization": aiohttp.encode_basic_auth(name, password)}
     return {
         "proxy": parts._replace(netloc=host).geturl(),
-        "proxy_headers": user_header if at else None,
+        "proxy_auth": aiohttp.BasicAuth(name, password, "utf-8") if at else None,
     }
 
 
