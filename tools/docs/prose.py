@@ -29,6 +29,7 @@ PLAIN = (
     "docs/migrate.md",
     "docs/nominations.md",
     "docs/observe.md",
+    "docs/operations.md",
     "docs/plugin.md",
     "docs/reference/configuration.md",
     "docs/reference/metrics.md",
