@@ -24,6 +24,7 @@ PLAIN = (
     "docs/checked.md",
     "docs/cli.md",
     "docs/console.md",
+    "docs/fairness.md",
     "docs/grpc.md",
     "docs/install.md",
     "docs/migrate.md",
