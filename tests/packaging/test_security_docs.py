@@ -11,7 +11,7 @@ TEXT = (ROOT / "docs" / "security.md").read_text()
 
 
 def test_every_named_test_exists() -> None:
-    named = set(re.findall(r"tests/[\w/]+(?:\.py)?", TEXT))
+    named = set(re.findall(r"tests/[\w/]+(?:\.py|\.md)?", TEXT))
     assert len(named) > 10
     assert [each for each in sorted(named) if not (ROOT / each).exists()] == []
 

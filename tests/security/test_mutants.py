@@ -30,9 +30,11 @@ def test_every_rule_is_where_it_is_taken_out_and_has_its_test() -> None:
 
 
 def test_the_documentation_tells_the_last_run() -> None:
-    """docs/security.md has a line for each, and says what became of it."""
+    """tests/security/README.md has a line for each, and says what became of it."""
     told = set(
-        re.findall(r"(?m)^\| (\d+: .*?) \| (.*?): `(.*)` \| killed \|$", _text("docs/security.md"))
+        re.findall(
+            r"(?m)^\| (\d+: .*?) \| (.*?): `(.*)` \| killed \|$", _text("tests/security/README.md")
+        )
     )
     expected = {(f"{mutant.row}: {mutant.rule}", *mutant.test.split("::", 1)) for mutant in MUTANTS}
     assert told ^ expected == set()

@@ -52,6 +52,7 @@ PLAIN = (
     "docs/runbooks/PodgroupExtenderVerbsSlow.md",
     "docs/runbooks/PodgroupExtenderWatchDown.md",
     "docs/runbooks/PodgroupExtenderWritesWait.md",
+    "docs/security.md",
     "docs/systems/custom.md",
     "docs/systems/job.md",
     "docs/systems/kai.md",
