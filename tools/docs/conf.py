@@ -25,6 +25,7 @@ include_patterns = [
     "proto/*.md",
     "charts/*/README.md",
     "tests/controlplane/*.md",
+    "tests/security/*.md",
 ]
 myst_heading_anchors = 6
 nitpicky = True
@@ -87,6 +88,7 @@ CONTENTS: dict[str, dict[str, list[str]]] = {
             "bench/README",
             "bench/inputs/data/README",
             "tests/controlplane/README",
+            "tests/security/README",
             "proto/README",
             "charts/podgroup-extender/README",
         ]

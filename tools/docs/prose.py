@@ -34,6 +34,7 @@ PLAIN = (
     "docs/plugin.md",
     "docs/reference/configuration.md",
     "docs/reference/metrics.md",
+    "docs/reliability.md",
     "docs/reservations.md",
     "docs/runbooks.md",
     "docs/runbooks/PodgroupExtenderCallersRefused.md",
