@@ -205,6 +205,56 @@ def test_a_pod_that_excludes_members_from_a_zone_needs_them_all_elsewhere() -> N
     )
 
 
+def test_room_of_terminating_pods_counts_for_a_class_that_does_not_lead() -> None:
+    """The leader decides who goes; the worker has a seat once the terminating pod is gone."""
+    gpu = (("gpu", 1),)
+    low = replace(pod("low", priority=5, on="n0"), requests=(("cpu", 3000), *gpu))
+    ending = pod("ending", on="n1", deleting=NOW + 10)
+    leader = replace(pod("leader", priority=HIGH, group="high"), requests=(("cpu", 1000), *gpu))
+    worker = pod("worker", cpu=2, priority=HIGH, group="high")
+    nodes = [node("n0", gpu=1), node("n1", cpu=3)]
+    plan = plan_for(snapshot(nodes, [low, ending, leader, worker], [group("high", 2)]), "high")
+    assert evicted(plan) == {"low"}
+    assert spared(plan) == (
+        "cheaper only with free room for 1 more member: pod default/low could stay then"
+    )
+
+
+def beside(key: str, app: str) -> tuple[PodAffinityTerm, ...]:
+    return (PodAffinityTerm(key, LabelSelector((Requirement("app", "In", (app,)),)), ("default",)),)
+
+
+def test_no_number_is_told_where_the_others_need_the_member_beside_them() -> None:
+    """Without the helper on n0 the worker has no pod like it on n1."""
+    job = {"app": "job"}
+    guard = pod("guard", cpu=0, on="n2", shape=PodShape(anti_affinity=beside("zone", "job")))
+    firm = pod("firm", cpu=0, priority=2 * HIGH, on="n2", labels=job)
+    shape = PodShape(affinity=beside("kubernetes.io/hostname", "job"))
+    worker = pod("worker", priority=HIGH, group="high", labels=job, shape=shape)
+    helper = pod("helper", cpu=1, priority=HIGH, group="high", labels=job)
+    helper = replace(helper, requests=(("cpu", 1000), ("gpu", 1)))
+    nodes = [node("n0", labels={"zone": "a"}, gpu=1), node("n1"), node("n2", 1, {"zone": "a"})]
+    state = snapshot(nodes, [guard, firm, worker, helper], [group("high", 2)])
+    plan = plan_for(state, "high")
+    assert evicted(plan) == {"guard"}
+    assert spared(plan) == ""
+
+
+def test_free_room_is_not_named_where_members_keep_each_other_apart() -> None:
+    """All nodes that the workers accept are in one zone, which the head has for itself."""
+    inside = PodShape(node_selector=(("zone", "a"),))
+    apart = replace(inside, anti_affinity=beside("zone", "job"))
+    head = pod("head", cpu=3, priority=HIGH, group="high", shape=apart)
+    job = {"app": "job"}
+    workers = [
+        pod(f"w{i}", cpu=2, priority=HIGH, group="high", labels=job, shape=inside) for i in range(2)
+    ]
+    nodes = [node("n0", labels={"zone": "a"})]
+    answer = refused(snapshot(nodes, [head, *workers], [group("high", 3)]), "high")
+    assert "2 of 3 seats" in answer.message
+    assert not any("free room" in way.text for way in answer.ways)
+
+
 def test_where_nobody_goes_nobody_is_spared() -> None:
     plan = plan_for(snapshot(NODES, waiting("high", 4), [group("high")]), "high")
     assert isinstance(plan, Plan)

@@ -83,7 +83,7 @@ class Answers:
         if isinstance(answer, Infeasible):
             return Answer(built, answer)
         # Members that a rule counts and does not bind may come before those that it binds.
-        trial = self._tried(built, answer, last=bool(built.counted))
+        trial = self.tried(built, answer, last=bool(built.counted))
         if not (trial.failed and built.counted):
             return Answer(built, trial, least)
         found = self._decided(trial, draft)
@@ -162,9 +162,9 @@ class Answers:
         gone beside the seats as they are."""
         strict = draft.full(strict=True)
         answer = self._solve(strict)
-        found = [with_counted(loose, partial(self._tried, last=True), self._stop)]
+        found = [with_counted(loose, partial(self.tried, last=True), self._stop)]
         if isinstance(answer, Solution) and draft.parts.kept_by(answer):
-            found.append(self._tried(strict, answer))
+            found.append(self.tried(strict, answer))
         return [each for each in found if not each.failed]
 
     def _again(self, draft: Build, built: Built, decided: Decided) -> Trial | Infeasible:
@@ -175,9 +175,10 @@ class Answers:
             return answer
         if not draft.parts.kept_by(answer):
             return Infeasible(proved=False, reasons=())
-        return self._tried(built, answer, last=decided.open(built))
+        return self.tried(built, answer, last=decided.open(built))
 
-    def _tried(self, built: Built, answer: Solution, *, last: bool = False) -> Trial:
+    def tried(self, built: Built, answer: Solution, *, last: bool = False) -> Trial:
+        """Try a solution out on every rule; ``last`` as there."""
         return tried(self._view, self._snapshot, self._others, built, answer, self._stop, last=last)
 
     def _solve(self, built: Built, limits: Limits | None = None) -> Solution | Infeasible:

@@ -202,6 +202,8 @@ class Build:
         """Find what members set each other: caps, and spread rules with whom these count."""
         rules = self_caps(self.classes, self._view, self._stop.check_first)
         self._caps = rules.caps
+        self.unstated = bool(rules.verify) or len(rules.caps) > MOST_CAPS
+        """Members set each other limits that are seen only when seats are tried out."""
         if len(self._caps) > MOST_CAPS:
             # Those that bind most classes; what the others forbid is seen when seats are tried out.
             self._caps = tuple(sorted(rules.caps, key=lambda cap: -len(cap.classes))[:MOST_CAPS])
@@ -305,6 +307,10 @@ class Build:
         most = min(self._below, STAYS) - 1 if self.cut is None else self.cut
         places = self._offers.opening(most)
         gathered = offers.gather(places, most, alone=alone)
+        if offers is not self._offers:
+            # A terminating pod costs a little, and may have room for a class that does not lead.
+            leaving = self._offers.gather(places, FREE, alone=False).leaving
+            gathered = gathered._replace(leaving=leaving)
         # A pod that a spread rule counts may open a seat by going, whatever its room.
         counted = {"": tuple(self._spreading.strangers)}
         found = [*self._blocked, counted] if self._spreading.rules else self._blocked
@@ -346,9 +352,9 @@ class Build:
     def ruled(self) -> bool:
         """Whether more than room decides who may go or sit where: budgets, rules, pods in the
         way."""
-        rules = self._caps or self._spreading.rules or self._keys or any(self._blocked)
+        rules = self._caps or self.unstated or self._spreading.rules or self._keys
         beside = any(group[0].shape.affinity for group in self.classes)
-        return bool(rules or beside or self._snapshot.budgets)
+        return bool(rules or beside or any(self._blocked) or self._snapshot.budgets)
 
     @property
     def room_alone(self) -> bool:

@@ -117,7 +117,7 @@ class TriedChanges:
         built = draft.full(strict=True)
         problem = built.problem
         beside = any(draft.classes[cls][0].shape.affinity for cls in short)
-        room = not (problem.caps or problem.spreads or beside)
+        room = not (problem.caps or problem.spreads or beside or draft.unstated)
         if less == problem.need:
             return room, 0
         fewer = replace(problem, need=problem.need - less)

@@ -7,7 +7,7 @@ seat.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import compress, count, islice
 
 from msgspec import Struct
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.any_answer import any_answer
 from extender.gang.plan.built import Built
+from extender.gang.plan.trial import Trial
 from extender.gang.plan.victim_reasons import ROOM, Reason
 from extender.model.texts import counted, some
 from extender.search.problem import Problem, Solution, Vector
@@ -53,14 +54,19 @@ class AvoidableVictims(Struct, frozen=True):
         return f"{PREFIX}{room} for {members}{self.inside}{apart}: {which} could stay then"
 
 
+Again = Callable[[Built, Solution], Trial]
+"""Tries a solution out on every rule. Raises OutOfTime."""
+
+
 def easiest_to_spare(
-    built: Built, solution: Solution, reasons: Mapping[str, Reason], stop: Stop
+    trial: Trial, reasons: Mapping[str, Reason], again: Again, stop: Stop
 ) -> AvoidableVictims | None:
     """Return the victims for which fewest members need another seat, of several the most urgent.
 
-    The solution is one that is proved least; otherwise a cheaper one may need nothing. None for
-    none, and where topology spread or a preferred domain decides with the room.
+    The trial's solution is one that is proved least; otherwise a cheaper one may need nothing. None
+    for none, and where topology spread or a preferred domain decides with the room.
     """
+    built, solution = trial.built, trial.solution
     problem = built.problem
     everybody = sum(cls.count for cls in problem.classes)
     parts = any(cls.least for cls in problem.classes) and problem.need < everybody
@@ -69,7 +75,7 @@ def easiest_to_spare(
     if _is_plain(built):
         shorts: Iterable[tuple[VictimUnit, int]] = _least_without(built, solution)
     else:
-        shorts = _tried(built, solution, stop)
+        shorts = _tried(built, solution, again, stop)
     found = [
         (short, -max(pod.priority for pod in unit.pods), _name(unit), unit)
         for unit, short in shorts
@@ -131,56 +137,73 @@ def _least_without(built: Built, solution: Solution) -> list[tuple[VictimUnit, i
     return found
 
 
-def _tried(built: Built, solution: Solution, stop: Stop) -> Iterator[tuple[VictimUnit, int]]:
-    """Yield some of the units with that number, found by searches."""
-    for at, unit, seats in islice(_candidates(built, solution), MOST_TRIED):
-        # All other seats are as they are: one that moves is the least.
-        short = 1
-        if seats > 1:
-            left = _gone(built, {each for each in solution.chosen if each != at}, at)
-            short = _short(_inside(left, solution), stop)
+def _tried(
+    built: Built, solution: Solution, again: Again, stop: Stop
+) -> Iterator[tuple[VictimUnit, int]]:
+    """Yield some of the units with that number, found by searches and tried out."""
+    for at, unit, moved in islice(_candidates(built, solution), MOST_TRIED):
+        gone = _gone(built, {each for each in solution.chosen if each != at}, at)
+        left: Solution | None = replace(
+            solution, seats=tuple([each for each in solution.seats if each not in moved])
+        )
+        short = sum(members for _, _, members in moved)
+        if short > 1:  # else all other seats are as they are: one that moves is the least
+            short, left = _short(_inside(_without(built, gone), solution), stop)
+        # A member may need another one beside it, which is in no problem.
+        if left is not None and left.seats:
+            trial = again(built, replace(left, chosen=tuple(sorted(gone))))
+            short = 0 if trial.failed else short
         if short:
             yield unit, short
         if short == 1:
             break
 
 
-def _candidates(built: Built, solution: Solution) -> Iterator[tuple[int, VictimUnit, int]]:
+Seats = tuple[int, int, int]
+"""Class, node, members."""
+
+
+def _candidates(
+    built: Built, solution: Solution
+) -> Iterator[tuple[int, VictimUnit, frozenset[Seats]]]:
     """Yield the victim units that seats need, and the seats on their nodes, fewest first."""
-    at_node: dict[int, list[tuple[int, int]]] = {}
-    for cls, node, _ in solution.seats:
-        at_node.setdefault(node, []).append((cls, node))
+    at_node: dict[int, list[Seats]] = {}
+    for seat in solution.seats:
+        at_node.setdefault(seat[1], []).append(seat)
     needs = {
         at: {seat for node, _ in built.problem.units[at].releases for seat in at_node.get(node, ())}
         for at in solution.chosen
     }
-    sitting = {(cls, node): members for cls, node, members in solution.seats}
     for blocker in built.problem.blockers:
-        seat = (blocker.cls, blocker.node)
-        for at in blocker.units if seat in sitting else ():
+        those = {seat for seat in at_node.get(blocker.node, ()) if seat[0] == blocker.cls}
+        for at in blocker.units if those else ():
             if at in needs:
-                needs[at].add(seat)
-    on = {at: sum(sitting[seat] for seat in seats) for at, seats in needs.items()}
+                needs[at] |= those
     units = [
-        (on[at], -max(pod.priority for pod in unit.pods), unit.uid, at, unit)
-        for at in solution.chosen
-        if on[at] and isinstance(unit := built.subjects[at], VictimUnit)
+        (sum(members for _, _, members in seats), -max(pod.priority for pod in unit.pods), at, unit)
+        for at, seats in needs.items()
+        if seats and isinstance(unit := built.subjects[at], VictimUnit)
     ]
-    for seated, _, _, at, unit in sorted(units, key=lambda each: each[:3]):
-        yield at, unit, seated
+    for _, _, at, unit in sorted(units, key=lambda each: (*each[:2], each[3].uid)):
+        yield at, unit, frozenset(needs[at])
 
 
-def _gone(built: Built, chosen: set[int], spared: int) -> Problem:
-    """Return the problem with these units gone, and all others that are no victims (terminating
-    pods, seats that may be taken over) and cost less than the one that is spared. No other goes."""
+def _gone(built: Built, chosen: set[int], spared: int) -> set[int]:
+    """Return these units and all others that are no victims (terminating pods, seats that may be
+    taken over) and cost less than the one that is spared."""
     problem = built.problem
-    free = [array("q", column) for column in problem.free]
     most = _first_level(problem.units[spared].cost)
-    gone = chosen | {
+    return chosen | {
         at
         for at, subject in enumerate(built.subjects)
         if not isinstance(subject, VictimUnit) and _first_level(problem.units[at].cost) > most
     }
+
+
+def _without(built: Built, gone: set[int]) -> Problem:
+    """Return the problem with these units gone. No other goes."""
+    problem = built.problem
+    free = [array("q", column) for column in problem.free]
     for at in gone:
         for node, amounts in problem.units[at].releases:
             for column, amount in zip(free, amounts, strict=True):
@@ -225,18 +248,18 @@ def _inside(problem: Problem, solution: Solution) -> Problem:
     )
 
 
-def _short(problem: Problem, stop: Stop) -> int:
-    """Return how many members find no seat, 0 where that is not sure."""
+def _short(problem: Problem, stop: Stop) -> tuple[int, Solution | None]:
+    """Return how many members find no seat, 0 where that is not sure, and seats for the others."""
     if stop.over():
-        return 0
+        return 0, None
     try:
         answer = any_answer(problem, stop)
         if isinstance(answer, Solution) or not answer.proved:
-            return 0
+            return 0, None
         short = sum(members for _, members in answer.short)
-        if 0 < short < problem.need:
-            fewer = any_answer(replace(problem, need=problem.need - short), stop)
-            return short if isinstance(fewer, Solution) else 0
+        if not 0 < short < problem.need:
+            return short, None
+        fewer = any_answer(replace(problem, need=problem.need - short), stop)
     except OutOfTime:
-        return 0
-    return short
+        return 0, None
+    return (short, fewer) if isinstance(fewer, Solution) else (0, None)

@@ -31,7 +31,7 @@ from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.answers import Answers
 from extender.gang.plan.build import Build
 from extender.gang.plan.changes import NONE, HelpfulChanges, TriedChanges
-from extender.gang.plan.cheaper import easiest_to_spare
+from extender.gang.plan.cheaper import Again, easiest_to_spare
 from extender.gang.plan.devices import (
     seats_devices,
     told_of_devices,
@@ -232,7 +232,7 @@ class Planner:
             if not trial.failed:
                 sure = strikes == 0 and not draft.narrowed
                 bound = answer.bound if sure else tuple(0 for _ in answer.bound)
-                return _finish(question, trial, bound, self._settings, stop)
+                return _finish(question, trial, bound, self._settings, answers.tried, stop)
             if strikes == MAX_STRIKES or stop.over():
                 return _given_up(question, trial, strikes + 1)
             needed = needed_beside(trial, view)
@@ -344,7 +344,12 @@ def _not_offered(
 
 
 def _finish(
-    question: GangQuestion, trial: Trial, bound: Vector, settings: Settings, stop: Stop
+    question: GangQuestion,
+    trial: Trial,
+    bound: Vector,
+    settings: Settings,
+    again: Again,
+    stop: Stop,
 ) -> Plan:
     """The solution as seats and victims, with what is proved and why."""
     gang, snapshot = question.gang, question.snapshot
@@ -390,7 +395,7 @@ def _finish(
         takes_over=tuple(taken_over),
     )
     if proof is Proof.OPTIMAL:
-        spared = _told(partial(easiest_to_spare, built, solution, reasons, stop), None)
+        spared = _told(partial(easiest_to_spare, trial, reasons, again, stop), None)
         plan = replace(plan, spared="" if spared is None else cut(spared.words, MOST_LINE))
     untold: tuple[str, ...] = (UNTOLD,)
     told = partial(explain_plan, gang, built, plan, solution)
