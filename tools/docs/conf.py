@@ -62,6 +62,7 @@ CONTENTS: dict[str, dict[str, list[str]]] = {
         "How it works": [
             "docs/architecture",
             "docs/search",
+            "docs/search-core",
             "docs/mutation",
             "docs/checked",
             "docs/actuation",

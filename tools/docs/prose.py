@@ -53,6 +53,8 @@ PLAIN = (
     "docs/runbooks/PodgroupExtenderVerbsSlow.md",
     "docs/runbooks/PodgroupExtenderWatchDown.md",
     "docs/runbooks/PodgroupExtenderWritesWait.md",
+    "docs/search-core.md",
+    "docs/search.md",
     "docs/security.md",
     "docs/systems/custom.md",
     "docs/systems/job.md",
