@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LONGEST = 25
 """Words of a sentence."""
 PLAIN = (
+    "CONTRIBUTING.md",
     "README.md",
     "docs/actuation.md",
     "docs/architecture.md",
@@ -24,16 +25,19 @@ PLAIN = (
     "docs/checked.md",
     "docs/cli.md",
     "docs/console.md",
+    "docs/dependencies.md",
     "docs/fairness.md",
     "docs/grpc.md",
     "docs/install.md",
     "docs/migrate.md",
+    "docs/mutation.md",
     "docs/nominations.md",
     "docs/observe.md",
     "docs/operations.md",
     "docs/plugin.md",
     "docs/reference/configuration.md",
     "docs/reference/metrics.md",
+    "docs/releasing.md",
     "docs/reliability.md",
     "docs/reservations.md",
     "docs/runbooks.md",
