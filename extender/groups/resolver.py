@@ -105,24 +105,22 @@ class Resolver:
             )
         before = of_one_before(key, members, snapshot)
         present = tuple(pod for pod in members if pod.uid not in before) if before else members
-        lost = lost_members(present, snapshot)
-        counted_in = tuple(pod for pod in present if pod.uid not in lost) if lost else present
         said = dialect.declare(key, present, snapshot)
         over = of_this_run(key, present, snapshot)
-        gone = cleaned_up(said, over, counted_in, snapshot)
-        said, ended = less_ended(said, over, gone, counted_in)
+        gone = cleaned_up(said, over, present, snapshot)
+        said, ended = less_ended(said, over, gone, present)
         made_by = self._made_by(present) if dialect.explicit else None
-        said, asked = with_later(said, counted_in, made_by, snapshot)
+        said, asked = with_later(said, present, made_by, snapshot)
         low, high, priority_notes = self._priorities(said, key, members, snapshot)
         size_known = said.min_count is not None
-        staying = sum(not pod.deleting for pod in counted_in)
+        staying = sum(not pod.deleting for pod in present)
         topology = topology_of(said.topology_key, present)
         patience, patience_notes = patience_of(dialect.name, present, self._settings)
         return Gang(
             key=key,
             members=members,
             before=before,
-            lost=lost,
+            lost=lost_members(present, snapshot),
             # Terminating pods are on their way out and their successors may exist
             # already: counting both would make a quorum nobody can reach.
             min_count=max(1, staying if said.min_count is None else said.min_count),

@@ -48,8 +48,8 @@ class Gang(Struct, frozen=True, dict=True):
     """Uids of members that are no part of the quorum and want no seat: an owner of the same name
     made them, which was deleted before the present one was made."""
     lost: frozenset[str] = frozenset()
-    """Uids of members whose node no longer exists: no part of the quorum. As a victim the gang is
-    what it was with them."""
+    """Uids of members bound to a node that is not known: no part of the quorum, and no seat can be
+    found for them. As a victim the gang is what it was with them."""
     parts: tuple[GangPart, ...] = ()
     """Parts that need a number of members of their own, within the quorum or beside it."""
     budget: OwnerBudget | None = None
@@ -103,11 +103,14 @@ class Gang(Struct, frozen=True, dict=True):
         return tuple(p for p in self.members if p.uid not in self.before)
 
     @cached_property
+    def placed(self) -> tuple[Pod, ...]:
+        """Those of them that are on a node and not on their way out."""
+        return tuple(p for p in self.bound if p.uid not in self.before)
+
+    @cached_property
     def seated(self) -> tuple[Pod, ...]:
         """Those of them that count for its quorum."""
-        if not (self.before or self.lost):
-            return self.bound
-        return tuple(p for p in self.bound if p.uid not in self.before | self.lost)
+        return tuple(p for p in self.placed if p.uid not in self.lost)
 
     @cached_property
     def pending(self) -> tuple[Pod, ...]:
@@ -147,16 +150,18 @@ class Gang(Struct, frozen=True, dict=True):
 
     @property
     def surplus(self) -> int:
-        """How many members, whichever they are, its quorum can lose; below 0: what it lacks."""
-        bound = {pod.uid for pod in self.seated}
+        """How many members, whichever they are, its quorum can lose as a victim; below 0: what it
+        lacks."""
+        bound = {pod.uid for pod in self.placed}
         parts = (len(part.uids & bound) - part.least for part in self.parts)
         return min((len(bound) - self.min_count, *parts))
 
     @property
     def complete(self) -> bool:
-        """Whether enough ungated members exist to reach the quorum, that of each part included."""
+        """Whether enough ungated members exist to reach the quorum, that of each part included, and
+        none of those that it needs may or may not be lost."""
         enough = len(self.seated) + len(self.pending) >= self.min_count
-        return enough and not self.short_parts
+        return enough and not self.short_parts and not (self.lost and self.missing)
 
     @cached_property
     def short_parts(self) -> tuple[tuple[GangPart, int], ...]:

@@ -86,6 +86,7 @@ class Churn:
             (self._wait, 6),
             (lambda: self._node(f"n{self.rng.randrange(8)}"), 1),
             (self._drop_node, 0.3),
+            (self._collect, 3),
             (lambda: self._group(self.rng.choice(VICTIMS), urgent=False), 1),
             (lambda: self._group(self.rng.choice(URGENT), urgent=True), 0.5),
             (self._drop_group, 0.3),
@@ -118,6 +119,12 @@ class Churn:
     def _drop_node(self) -> None:
         if len(self.store.nodes.rows) > 4:
             self.store.nodes.remove(self.rng.choice(list(self.store.nodes.rows.values())))
+
+    def _collect(self) -> None:
+        """The pod garbage collector deletes the pods of nodes that are not there."""
+        for pod in list(self.store.pods.by_uid.values()):
+            if pod.node and pod.node not in self.store.nodes.rows:
+                self.store.pods.remove(pod)
 
     def _group(self, name: str, *, urgent: bool) -> None:
         self.store.groups["core"].put(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extender.gang.plan.assemble import assemble
 from extender.groups.resolver import Resolver
-from extender.model.objects import GroupObject, Owner, Pod, PriorityClass
+from extender.model.objects import GroupObject, Node, Owner, Pod, PriorityClass
 from extender.model.settings import GroupSettings
 from extender.model.snapshot import Snapshot
 
@@ -37,6 +37,11 @@ def pod(
     )
 
 
+def nodes_of(pods: Iterable[Pod]) -> list[Node]:
+    """Return the nodes that pods are bound to."""
+    return [Node(name) for name in sorted({pod.node for pod in pods if pod.node})]
+
+
 def snapshot(
     pods: Iterable[Pod],
     groups: Iterable[GroupObject] = (),
@@ -44,9 +49,10 @@ def snapshot(
     settings: GroupSettings | None = None,
 ) -> Snapshot:
     """Return a snapshot whose members index is filled as the cache fills it."""
+    pods = list(pods)
     return assemble(
         Resolver(settings or GroupSettings()).member_key,
-        nodes=(),
+        nodes=nodes_of(pods),
         pods=pods,
         groups=groups,
         priority_classes=classes,

@@ -12,6 +12,7 @@ from extender.model.gang import Gang
 from extender.model.objects import GroupObject, Pod
 from extender.model.settings import GroupSettings
 from extender.model.snapshot import Snapshot
+from tests.groups.build import nodes_of
 from tests.groups.owners import jobset_pod
 
 RESOLVER = Resolver(GroupSettings())
@@ -26,9 +27,10 @@ def made(name: str, meta: dict[str, Any], on: str = "") -> Pod:
 def state(
     pods: Iterable[Pod], groups: Iterable[GroupObject] = (), *read_too: str, generation: int = 1
 ) -> Snapshot:
+    pods = list(pods)
     return assemble(
         RESOLVER.member_key,
-        nodes=(),
+        nodes=nodes_of(pods),
         pods=pods,
         groups=groups,
         group_sources=read_too,

@@ -1,4 +1,4 @@
-"""Members whose node no longer exists do not count for the quorum; nothing is guessed."""
+"""Members whose node is not known do not count for the quorum; nothing is guessed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from extender.gang.incremental.gangs import Gangs
 from extender.gang.plan.assemble import assemble
-from extender.groups.lost_members import LOST_SECONDS
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GroupObject, Node, Pod
@@ -45,31 +44,36 @@ def test_it_is_no_part_of_the_quorum_and_the_gang_goes_whole_as_before() -> None
     assert not one.complete
     all_ran = gang([member(0, on="n0"), member(1, on="gone"), member(2, on="n1")])
     assert all_ran.goes_whole
+    assert all_ran.surplus == 0, "one that goes breaks it: the node may only be late"
 
 
-@pytest.mark.parametrize(
-    "unsure",
-    [
-        member(1, on="gone", started=NOW - LOST_SECONDS + 1),
-        replace(member(1, on="gone"), started=0.0),
-        member(1, on="n1"),
-    ],
-    ids=["started-a-moment-ago", "not-started", "node-there"],
-)
-def test_a_node_that_is_not_known_proves_nothing_by_itself(unsure: Pod) -> None:
+@pytest.mark.parametrize("started", [0.0, NOW - 1, NOW - 3600])
+def test_whenever_it_started_its_gang_waits_whoever_else_is_pending(started: float) -> None:
     """Watches are apart: the pod's may bring its binding before the other brings its node."""
-    one = gang([member(0, on="n0"), unsure, member(2)])
-    assert one.missing == 1
+    on_unknown = replace(member(1, on="gone"), started=started)
+    one = gang([member(0, on="n0"), on_unknown, member(2), member(3)])
+    assert one.missing == 2 == len(one.pending)
+    assert not one.complete
+    assert gang([member(0, on="n0"), member(1, on="n1"), member(2), member(3)]).complete
+    runs = gang([member(0, on="n0"), on_unknown, member(2, on="n0"), member(3, on="n1")])
+    assert runs.missing == 0
+    assert runs.complete
+
+
+def test_one_that_terminates_is_waited_for_by_nobody() -> None:
+    ends = replace(member(1, on="gone"), deleting=NOW + 30)
+    one = gang([member(0, on="n0"), ends, member(2), member(3)])
+    assert not one.lost
     assert one.complete
 
 
-def test_where_no_size_is_stated_it_is_none_of_those_that_exist() -> None:
+def test_where_no_size_is_stated_it_is_one_of_those_that_exist() -> None:
     labels = {"skypilot-cluster-name": "g"}
     made = [member(0, group=""), member(1, on="gone", group="")]
     pods = [replace(each, labels=labels) for each in made]
     (one,) = RESOLVER.resolve_all(world(pods, groups=[]))
-    assert one.min_count == 1
-    assert one.complete
+    assert one.min_count == 2
+    assert not one.complete
 
 
 def test_a_composite_whose_group_lost_one_waits_for_it_again() -> None:
@@ -86,7 +90,7 @@ def _one(pods: list[Pod], groups: list[GroupObject]) -> Gang:
     return one
 
 
-def test_a_kept_gang_is_another_one_when_a_node_goes_comes_and_when_time_passes() -> None:
+def test_a_kept_gang_is_another_one_when_a_node_goes_and_when_it_comes() -> None:
     gangs = Gangs(RESOLVER)
     pods = [member(0, on="n0"), member(1, on="n1", started=NOW - 60)]
     groups = [core(min_count=2)]
@@ -97,17 +101,5 @@ def test_a_kept_gang_is_another_one_when_a_node_goes_comes_and_when_time_passes(
     for now in (there, without, replace(without, now=NOW + 60), there, without):
         gangs.renew(now)
         seen.append(gangs[key].missing)
-    assert seen == [0, 0, 1, 0, 0]
-
-
-def test_gangs_on_nodes_that_never_were_are_kept() -> None:
-    """Whoever makes pods may name any node: such a gang is not resolved at each look."""
-    gangs = Gangs(RESOLVER)
-    pods = [replace(member(0, on="made-up"), started=0.0), member(1, on="gone")]
-    state = world(pods, groups=[core(min_count=2)])
-    (key,) = state.members
-    gangs.renew(state)
-    assert gangs[key] is gangs[key]
-    assert gangs[key].missing == 1
-    gangs.renew(replace(state, nodes={**state.nodes, "gone": Node("gone")}))
-    assert gangs[key].missing == 0
+        assert gangs[key] is gangs[key], "it is not resolved at each look"
+    assert seen == [0, 1, 1, 0, 1]

@@ -82,17 +82,9 @@ class Gangs:
         found = self._kept.get(key)
         if found is None:
             found = self._resolver.resolve(key, self._snapshot)
-            if key in self._members and not self._changes_with_time(found):
+            if key in self._members:
                 self._kept[key] = found  # else nothing would ever tell that it can be forgotten
         return found
-
-    def _changes_with_time(self, gang: Gang) -> bool:
-        """Whether a member will count as lost soon: its node is not known, and was lately."""
-        nodes = self._snapshot.nodes
-        return any(
-            pod.node and pod.started and pod.node not in nodes and pod.uid not in gang.lost
-            for pod in gang.members
-        )
 
 
 def _told(

@@ -57,7 +57,7 @@ def elastic_of(gang: Gang) -> tuple[ElasticCandidate, ...]:
         return ()
     if not gang.parts or gang.min_count > sum(part.least for part in gang.parts):
         return (ElasticCandidate(gang.key, surplus, floor),)
-    bound = {pod.uid for pod in gang.seated}
+    bound = {pod.uid for pod in gang.placed}
     return tuple(
         ElasticCandidate(gang.key, len(part.uids & bound) - part.least, floor, part.uids)
         for part in gang.parts

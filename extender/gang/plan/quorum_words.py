@@ -7,11 +7,12 @@ from extender.model.names import quoted
 from extender.model.texts import counted, some
 
 MOST_PARTS_TOLD = 4
+MOST_LOST_TOLD = 2
 
 
 def members_there(gang: Gang, what: str = "") -> str:
     """Return how many of the quorum exist, of which parts too few do, and how many do not count:
-    those that lost their node and those that are gated.
+    those whose node is not known and those that are gated.
 
     ``what`` they are called, in the singular; "" for no word.
     """
@@ -22,8 +23,10 @@ def members_there(gang: Gang, what: str = "") -> str:
         f"{count} of {part.least} of part {quoted(part.name)}" for part, count in gang.short_parts
     ]
     told += f", {some(short, MOST_PARTS_TOLD)}" if short else ""
-    lost, gated = len(gang.lost), len(gang.gated)
+    gated = len(gang.gated)
+    lost = [f"{p.name} to {p.node}" for p in gang.members if p.uid in gang.lost]
     if lost:
-        where = "a node that no longer exists" if lost == 1 else "nodes that no longer exist"
-        told += f", {lost} more {'is' if lost == 1 else 'are'} bound to {where}"
+        where = "is bound to a node" if len(lost) == 1 else "are bound to nodes"
+        are = "is" if len(lost) == 1 else "are"
+        told += f", {len(lost)} more {where} that {are} not known ({some(lost, MOST_LOST_TOLD)})"
     return told + (f", {gated} more {'is' if gated == 1 else 'are'} gated" if gated else "")

@@ -84,6 +84,7 @@ def described(gang: Gang, schedulers: Collection[str] = ()) -> dict[str, object]
         "bound": len(gang.seated),
         "pending": len(gang.pending),
         "gated": len(gang.gated),
+        "lost": len(gang.lost),
         "missing": gang.missing,
         "complete": gang.complete,
         "exist": members_there(gang, "member"),
@@ -157,7 +158,8 @@ def _standing(gang: Obj, preemption: Obj | None, decision: Obj | None, robber: s
         state = GangState.INCOMPLETE
         told = f"{bound + pending} of {counted(least, 'member', 'exists', 'exist')}"
         why = gang.get("exist", told)
-        others = gang["members"] - gang.get("before", 0) - gang.get("gated", 0) - bound - pending
+        apart = sum(gang.get(name, 0) for name in ("before", "gated", "lost"))
+        others = gang["members"] - apart - bound - pending
         if others:
             why += f", {others} more {'terminates' if others == 1 else 'terminate'}"
     elif decision is not None and refuses(decision, gang):

@@ -49,6 +49,10 @@ NEXT_GATED = (
     "nothing here: whoever made the gates removes them (spec.schedulingGates), Kueue when there is "
     "quota; nothing is evicted before that"
 )
+NEXT_LOST = (
+    "nothing, if that node registers; else the pod is deleted within a minute or two (pod garbage "
+    "collection of kube-controller-manager), and a pod without an owner has to be made again"
+)
 NEXT_ELSEWHERE = (
     "let its pods name a scheduler that asks this extender (schedulerName in their template); for "
     "a plan that is only looked at, name theirs in schedulerNames of an extender that observes"
@@ -160,8 +164,10 @@ def _reason(standing: Standing, gang: Obj, facts: Facts) -> tuple[str, str]:
 
 
 def _members_to_come(gang: Obj) -> str:
-    """Return the next step where too few members can be placed; an old server counts no gates."""
-    gated = gang.get("gated", 0)
+    """Return the next step where too few members can be placed; an old server counts neither."""
+    gated, lost = gang.get("gated", 0), gang.get("lost", 0)
+    if lost and gang["bound"] + gang["pending"] + lost >= gang["minCount"]:
+        return NEXT_LOST
     if gated and gang["bound"] + gang["pending"] + gated >= gang["minCount"]:
         return NEXT_GATED
     return NEXT_BY_CODE["incomplete"]
