@@ -176,7 +176,7 @@ class Pod(Struct, frozen=True, gc=False):
     preempted: bool = False
     """Its reason is PreemptionByScheduler."""
     unready: bool = False
-    """Condition Ready is there, and not True."""
+    """No condition Ready is True: what podutil.IsPodReady calls not ready."""
     tried: bool = False
     """Condition PodScheduled is False: kube-scheduler has tried it at least once."""
     checkpointed: float = 0.0

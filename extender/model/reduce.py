@@ -73,7 +73,7 @@ NO_SPEC = RawPodSpec()
 NO_BUDGET_STATUS = RawBudgetStatus()
 Conditions = tuple[bool, bool, bool, bool, float]
 """(disrupted, preempted, unready, tried, checkpointed) of a pod."""
-NO_CONDITIONS: Conditions = (False, False, False, False, 0.0)
+NO_CONDITIONS: Conditions = (False, False, True, False, 0.0)
 OF_WORKLOAD = ".."
 """Between a Workload's name, its pod group's and a replica key: no name has two dots in a row."""
 
@@ -151,7 +151,8 @@ def _by_device_class(requests: Requests, shape: PodShape) -> tuple[Requests, Pod
 
 
 def _conditions(conditions: Iterable[RawCondition]) -> Conditions:
-    disrupted = preempted = tried = unready = False
+    disrupted = preempted = tried = False
+    unready = True
     checkpointed = 0.0
     for condition in conditions:
         kind = condition.type

@@ -19,7 +19,8 @@ POLICIES = (None, "IfHealthyBudget", "AlwaysAllow")
 ALLOWED = (0, 1)
 HEALTHY = (1, 2)
 """currentHealthy, where desiredHealthy is 2."""
-CONDITIONS = ("ready", "unready", "pending")
+CONDITIONS = ("ready", "unready", "unsaid", "pending")
+"""``unsaid``: it runs, and nothing tells whether it is ready."""
 
 
 def test_pods_go_as_the_eviction_api_lets_them(cluster: Cluster) -> None:
@@ -32,9 +33,10 @@ def test_pods_go_as_the_eviction_api_lets_them(cluster: Cluster) -> None:
         placed = None if condition == "pending" else node
         spec = {} if placed else {"schedulerName": "no-such-scheduler"}
         client.create(make_pod(name, labels={"app": name}, node=placed, spec=spec))
-        if condition == "unready":
+        if condition in ("unready", "unsaid"):
             client.wait_running(name)
-            status = {"conditions": [{"type": "Ready", "status": "False"}]}
+            said = {"unready": [{"type": "Ready", "status": "False"}], "unsaid": []}
+            status = {"conditions": said[condition]}
             client.patch("Pod", name, {"status": status}, subresource="status")
         more = {"unhealthyPodEvictionPolicy": policy} if policy else {}
         client.create(make_pdb(name, {"app": name}, minAvailable=2, **more))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -27,6 +29,16 @@ def members(count: int = 1, **more: object) -> list[Pod]:
         pod(f"high-{i}", priority=HIGH, group="high", **more)  # type: ignore[arg-type]
         for i in range(count)
     ]
+
+
+NOT_READY: tuple[dict[str, Any], ...] = (
+    {"conditions": [{"type": "Ready", "status": "False"}]},
+    {"conditions": [{"type": "Ready", "status": "Unknown"}]},
+    {"conditions": [{"type": "PodScheduled", "status": "True"}]},
+    {"conditions": []},
+    {},
+)
+"""Statuses of a pod that podutil.IsPodReady calls not ready, as the Eviction API does."""
 
 
 def budget(name: str, allowed: int, label: str, *, unready_free: bool = False) -> DisruptionBudget:
@@ -176,10 +188,11 @@ def test_readiness_the_policy_and_the_mirror_annotation_are_decoded() -> None:
     assert isinstance(ready, Pod)
     assert not ready.unready
     assert ready.annotations == {"kubernetes.io/config.mirror": "x"}
-    raw["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}
-    (unready,) = decode_documents(raw)
-    assert isinstance(unready, Pod)
-    assert unready.unready
+    for others in NOT_READY:
+        raw["status"] = {"phase": "Running", **others}
+        (unready,) = decode_documents(raw)
+        assert isinstance(unready, Pod)
+        assert unready.unready, others
     document = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",

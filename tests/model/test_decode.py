@@ -96,6 +96,7 @@ def test_every_field_of_a_pod_is_read() -> None:
         nominated="n2",
         gated=True,
         disrupted=True,
+        unready=True,
         tried=True,
         version=4711,
     )
@@ -111,7 +112,7 @@ def test_bytes_raw_text_and_mappings_give_the_same_record() -> None:
 
 def test_a_bare_manifest_gets_the_defaults_of_the_api() -> None:
     pod = decode_pod({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}})
-    assert pod == Pod(uid="", namespace="default", name="p", requests=(("pods", 1),))
+    assert pod == Pod(uid="", namespace="default", name="p", requests=(("pods", 1),), unready=True)
 
 
 def test_null_is_as_good_as_absent() -> None:
