@@ -40,7 +40,7 @@ BIND_RULES = {
     ),
     "bind-hold": Rule(
         "warning",
-        "the seats go back before a bind is held for as long as that",
+        "the reservations are returned before a bind is held for so long",
         "raise seats.bindSeconds, or lower bind.holdSeconds",
     ),
     "bind-right": Rule(
@@ -50,7 +50,7 @@ BIND_RULES = {
     ),
     "rollback": Rule(
         "hint",
-        "members of a gang that is bound in part are deleted; a bare pod does not come back",
+        "members of a partly bound gang are deleted; a bare pod is not created again",
         "write rollback: keep unless that is meant",
     ),
 }

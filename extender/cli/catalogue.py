@@ -46,23 +46,23 @@ SETTINGS_RULES = {
     ),
     "open-port": Rule(
         "error",
-        "whoever reaches the port can ask for evictions, so serve does not start like this",
+        "every caller that reaches the port could have pods evicted, so serve does not start",
         "listen on 127.0.0.1, with server.healthPort for probes and metrics; or set "
         "server.tlsCertFile, tlsKeyFile, clientCaFile and allowedNames",
     ),
     "any-certificate": Rule(
         "warning",
-        "whoever has a certificate of that authority can call the verbs",
+        "every certificate of that authority can call the verbs",
         "name kube-scheduler's certificate in server.allowedNames (over gRPC: grpc.allowedNames)",
     ),
     "open-metrics": Rule(
         "hint",
-        "names of namespaces and gangs can be read by whoever reaches the port",
+        "every caller that reaches the port can read names of namespaces and gangs",
         "leave server.openMetrics out, or keep others away with a NetworkPolicy",
     ),
     "plain-tokens": Rule(
         "warning",
-        "a token would cross the network in the clear, so none is read and nobody can read them",
+        "a token would cross the network unencrypted, so none is accepted and the pages are closed",
         "set server.tlsCertFile and tlsKeyFile, or server.openMetrics behind a NetworkPolicy",
     ),
 }

@@ -213,7 +213,7 @@ def _without_members(question: ClusterQuestion, key: GangKey) -> Refusal:
     if phases:
         counts = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items()))
         ended = all_of(phases.total(), "member", "has", "have")
-        message = f"{ended} finished ({counts}): nobody wants a seat"
+        message = f"{ended} finished ({counts}): no member needs a node"
         return Refusal(gang=key, code=Code.NOT_NEEDED, message=message)
     sources = {dialect: source for source, dialect in OBJECT_DIALECTS.items()}
     group = question.snapshot.groups[(sources[key.dialect], key.namespace, key.name)]

@@ -76,7 +76,7 @@ def gaps(records: Iterable[object]) -> list[str]:
             if pod.pod_group and (pod.namespace, pod.pod_group) not in groups
         ),
         "of PodGroups that are not there",
-        "nobody is evicted for such a gang, and as victims its pods are single ones",
+        "no pod is evicted for such a gang, and as victims its pods are single",
     )
     return lines
 

@@ -34,8 +34,8 @@ ENTRY_RULES = {
     ),
     "ignorable": Rule(
         "error",
-        "whenever a call fails or times out, kube-scheduler goes on alone: it evicts pod by pod, "
-        "breaks gangs and gives promised seats away",
+        "when a call fails or times out, kube-scheduler continues alone: it evicts pod by pod, "
+        "breaks gangs and places others on reserved nodes",
         "write ignorable: false; so that the extender's own pods can start while it is down, see "
         "'Starting without itself' in docs/operations.md",
     ),
@@ -64,7 +64,7 @@ ENTRY_RULES = {
     ),
     "weight-unused": Rule(
         "warning",
-        "the weight has no effect, so somebody expects scores that are never asked for",
+        "the weight has no effect, because no scores are requested",
         "remove weight",
     ),
     "timeout-format": Rule(

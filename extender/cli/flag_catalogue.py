@@ -16,25 +16,25 @@ FLAG_RULES = {
     ),
     "flag-lease": Rule(
         "error",
-        "it stands by as long as the cluster's own kube-scheduler leads, or keeps that one from "
+        "it is a standby while the cluster's own kube-scheduler leads, or prevents that one from "
         "leading",
         "write a resourceName and resourceNamespace of its own under leaderElection, and leave the "
         "flags out",
     ),
     "flag-open-paths": Rule(
         "error",
-        "whoever reaches the port reads them without a token: profiles, the configuration, names "
-        "of namespaces",
+        "every caller that reaches the port reads them without a token: profiles, configuration, "
+        "names of namespaces",
         "leave it out: /healthz, /readyz and /livez are open then",
     ),
     "flag-proxy": Rule(
         "error",
-        "whoever has a certificate of that authority may call in anybody's name",
+        "every certificate of that authority may call in any user's name",
         "name the proxy's certificate in --requestheader-allowed-names, or leave both out",
     ),
     "flag-kept": Rule(
         "warning",
-        "whose token or right was taken back is let in for as long",
+        "a revoked token or right is still accepted for so long",
         "leave it out: answers are kept for 10 s then",
     ),
     "flag-probe": Rule(
@@ -50,7 +50,7 @@ FLAG_RULES = {
     "flag-tls": Rule(
         "warning",
         "a token that crosses the network may be read by others",
-        "leave it out: TLS 1.2 and what Go holds for safe are the defaults",
+        "leave it out: TLS 1.2 and Go's safe ciphers are the defaults",
     ),
     "flag-master": Rule(
         "error",

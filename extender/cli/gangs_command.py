@@ -30,7 +30,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Register the command and its options."""
     parser = subparsers.add_parser(
         "gangs",
-        help="list the gangs that a running server sees, and where each stands",
+        help="list the gangs that a running server sees, and the state of each",
         description="List gangs with state, priority, members and the reason.",
     )
     parser.add_argument(

@@ -20,9 +20,9 @@ def require_closed(server: ServerSettings, *, allowed: bool) -> None:
     """
     if is_open(server) and not (allowed and server.allow_open_port):
         raise InvalidInput(
-            f"{_open(server)}: whoever reaches the port could ask for evictions. Listen on "
-            "127.0.0.1, or set server.clientCaFile and server.allowedNames; to serve like this "
-            "all the same, set server.allowOpenPort and give --allow-open-port",
+            f"{_open(server)}: every caller that reaches the port could have pods evicted. "
+            "Listen on 127.0.0.1, or set server.clientCaFile and server.allowedNames; to "
+            "serve like this, set server.allowOpenPort and give --allow-open-port",
             "server.host",
         )
 

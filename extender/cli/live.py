@@ -173,7 +173,9 @@ def target_of(args: argparse.Namespace, *, observer: bool = False) -> Target:
         if parts.path not in ("", "/") or parts.query or parts.fragment:
             raise InvalidInput(f"--url {url!r}: the debug API is served at the root only")
         if token and parts.scheme == "http" and not _loopback(parts.hostname or ""):
-            raise InvalidInput(f"--token is not sent to {url}: everybody on the way could read it")
+            raise InvalidInput(
+                f"--token is not sent to {url}: it would cross the network unencrypted"
+            )
     return Target(
         url=url,
         kubeconfig=args.kubeconfig,

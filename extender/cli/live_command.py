@@ -121,7 +121,7 @@ async def listed(
     known = args.gang is None or bool(found) or await _known(server, args.gang)
     if args.gang is not None and not found:
         parts = [
-            f"nothing to list for {args.gang!r}; `why {args.gang}` tells how it stands, or what is "
+            f"nothing to list for {args.gang!r}; `why {args.gang}` shows its state, or what is "
             "remembered of it"
         ]
     if known or args.output in PROGRAMS:
@@ -129,7 +129,7 @@ async def listed(
     if known:
         return OK
     error(
-        f"no gang {args.gang!r} is known to the server: it was never there, or went before "
+        f"no gang {args.gang!r} is known to the server: it never existed, or ended before "
         "the decisions that are kept"
     )
     return NO

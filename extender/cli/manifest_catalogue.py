@@ -20,7 +20,7 @@ POD_RULES = {
     ),
     "writable-root": Rule(
         "error",
-        "whoever gets code to run can change the program",
+        "an attacker who runs code in it can change the program",
         "write readOnlyRootFilesystem: true; /tmp is all that is written",
     ),
     "privilege-escalation": Rule(
@@ -35,12 +35,12 @@ POD_RULES = {
     ),
     "seccomp": Rule(
         "error",
-        "every system call of the kernel is open to whoever gets code to run",
+        "an attacker who runs code in it can use every system call of the kernel",
         "write seccompProfile: {{type: RuntimeDefault}}",
     ),
     "unconfined": Rule(
         "error",
-        "what the node's kernel keeps from containers is open to whoever gets code to run",
+        "an attacker who runs code in it can do what the kernel forbids to containers",
         "remove it: the container runtime's own profile is the default",
     ),
     "host-namespaces": Rule(
@@ -55,18 +55,18 @@ POD_RULES = {
     ),
     "host-path": Rule(
         "error",
-        "whoever gets code to run can write to the node's files",
+        "an attacker who runs code in it can write to the node's files",
         "mount it readOnly, or use an emptyDir",
     ),
     "priority-class": Rule(
         "error",
-        "the pod can be preempted, also on behalf of those who wait for it, and its scheduler "
+        "the pod can be preempted, even for the pods that it has to schedule, and its scheduler "
         "then places nothing",
         "write priorityClassName: system-cluster-critical",
     ),
     "no-memory-limit": Rule(
         "error",
-        "an input that makes it grow takes the node's memory from everybody there; without a "
+        "an input that makes it grow takes the memory of the node from other pods; without a "
         "request it is the first to be killed",
         "write requests and limits for memory",
     ),
@@ -77,7 +77,7 @@ POD_RULES = {
     ),
     "image-tag": Rule(
         "warning",
-        "whoever can push to the registry can put another program under the same tag",
+        "a user who can push to the registry can put another program under the same tag",
         "pin it by digest (image@sha256:..., in kustomization.yaml: digest)",
     ),
     "default-account": Rule(
@@ -88,7 +88,7 @@ POD_RULES = {
     ),
     "shared-account": Rule(
         "error",
-        "who takes over one of the two has the rights of both",
+        "an attacker in one of the two has the rights of both",
         "give each an account (a kubeconfig) of its own; a pod has only one, see 'Accounts' in "
         "docs/security.md",
     ),
@@ -122,13 +122,13 @@ NETWORK_RULES = {
     ),
     "no-egress-policy": Rule(
         "error",
-        "whoever gets code to run in it can send what it knows of the cluster anywhere",
+        "an attacker who runs code in it can send what it knows of the cluster anywhere",
         "apply a NetworkPolicy of type Egress (manifests/ has one for each way), and name its file "
         "with --manifest",
     ),
     "policy-open": Rule(
         "error",
-        "a NetworkPolicy that admits everybody to a port protects nothing",
+        "a NetworkPolicy that admits every pod to a port protects nothing",
         "name namespaces, pods or addresses under from",
     ),
     "egress-open": Rule(
@@ -143,7 +143,7 @@ NETWORK_RULES = {
     ),
     "example-address": Rule(
         "warning",
-        "nobody has it, so nobody is let through",
+        "no node has it, so no caller is admitted",
         "write your control plane nodes' addresses",
     ),
     "no-budget": Rule(
@@ -162,7 +162,7 @@ NETWORK_RULES = {
 RIGHTS_RULES = {
     "rights-admin": Rule(
         "error",
-        "whoever takes over the extender, its configuration or its token owns the cluster",
+        "an attacker in the extender, its configuration or its token owns the cluster",
         "grant manifests/rbac.yaml instead of {role}",
     ),
     "rights-wildcard": Rule(
@@ -177,7 +177,7 @@ RIGHTS_RULES = {
     ),
     "status-right": Rule(
         "warning",
-        "the ConfigMap that says how the whole stands is not written, which costs nothing else",
+        "the status ConfigMap is not written; nothing else is affected",
         "leave status.namespace alone, or let the account get, create and update ConfigMaps there; "
         'write status.name: "" where none is wanted',
     ),
@@ -195,13 +195,13 @@ RIGHTS_RULES = {
     ),
     "job-right": Rule(
         "warning",
-        "members of a gang that are done and whose pods were cleaned up do not count: the "
-        "replacement of a lost one waits for them for ever, and as a victim the rest goes in part",
+        "completed members whose pods were cleaned up do not count: the "
+        "replacement of a lost one waits for ever, and as a victim the gang may be evicted in part",
         "grant list and watch on jobs of batch, as manifests/rbac.yaml does",
     ),
     "rights-for-all": Rule(
         "error",
-        "everybody in that group may then delete pods in every namespace",
+        "every user in that group may then delete pods in every namespace",
         "bind to the service account only",
     ),
 }

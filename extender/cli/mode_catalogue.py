@@ -7,8 +7,8 @@ from extender.cli.rule import Rule
 MODE_RULES = {
     "observing": Rule(
         "hint",
-        "gangs are planned for and told of, and nothing is done: kube-scheduler breaks gangs and "
-        "gives seats away as it does without the extender",
+        "gangs are planned and reported, and nothing is done: kube-scheduler breaks gangs as "
+        "without the extender",
         "take the mode out when the reports have convinced you (docs/observe.md)",
     ),
     "observe-unsaved": Rule(
@@ -40,13 +40,12 @@ MODE_RULES = {
     "enforce-some": Rule(
         "hint",
         "gangs of the other namespaces are left to kube-scheduler, which may break any gang for "
-        "them; whoever may label namespaces decides who is acted for",
+        "them; users who may label namespaces decide for which of them it acts",
         "leave out enforce.namespaces to act for all",
     ),
     "enforce-all-victims": Rule(
         "warning",
-        "pods of namespaces that nobody has let the extender act for are evicted for those where "
-        "it acts",
+        "pods of namespaces that were not chosen are evicted for gangs of those where it acts",
         "write victims: enforced unless their owners know",
     ),
 }

@@ -54,7 +54,7 @@ def _ingress(place: str, spec: dict[str, Any]) -> Iterator[Finding]:
         where = f"{place}: ingress[{position}]"
         peers = items(rule, "from")
         if not peers or _reach_everybody(peers):
-            yield broken("policy-open", where, "admits everybody")
+            yield broken("policy-open", where, "admits every pod")
         yield from _example(where, peers)
 
 
@@ -141,5 +141,5 @@ def _blocking(document: Document, each: Workload) -> Iterator[Finding]:
     place = f"{document.source}: PodDisruptionBudget {name_of(document.value)}"
     all_needed = isinstance(least, int) and isinstance(replicas, int) and least >= replicas
     if most in (0, "0%") or least == "100%" or all_needed:
-        problem = f"allows none of {counted(replicas, 'replica')} to go"
+        problem = f"allows none of {counted(replicas, 'replica')} to be evicted"
         yield broken("budget-blocks", place, problem)

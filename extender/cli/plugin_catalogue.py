@@ -57,22 +57,22 @@ PLUGIN_RULES = {
     ),
     "plugin-unserved": Rule(
         "error",
-        "nobody answers there, so nothing is scheduled",
+        "no server listens there, so nothing is scheduled",
         "set grpc.listen in the extender's configuration",
     ),
     "plugin-address": Rule(
         "error",
-        "nobody answers there, so nothing is scheduled",
+        "no server listens there, so nothing is scheduled",
         "write address: {target}",
     ),
     "plugin-port": Rule(
         "hint",
-        "unless something in between translates it, nobody answers there and nothing is scheduled",
+        "unless a proxy translates it, no server listens there and nothing is scheduled",
         "write port {port}",
     ),
     "plugin-plain": Rule(
         "error",
-        "whoever is on the way could say that no seats are held, so kube-scheduler does not start",
+        "an attacker on the network could hide reservations, so kube-scheduler does not start",
         "set caFile, certFile and keyFile, or use a Unix socket or loopback",
     ),
     "plugin-tls": Rule(
@@ -100,7 +100,7 @@ PLUGIN_RULES = {
     ),
     "plugin-barrier-long": Rule(
         "warning",
-        "the seats go back while members still wait for the others",
+        "the reservations are returned while members still wait for the others",
         "lower barrierTimeout below seats.bindSeconds ({seconds:g} s)",
     ),
     "plugin-barrier-short": Rule(

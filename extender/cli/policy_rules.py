@@ -55,7 +55,7 @@ def _disregarded(settings: Settings, source: str) -> Iterator[Finding]:
         if chosen.namespaces is None:
             yield broken(key, f"{place}.namespaces", "is null: they count in no namespace")
         elif chosen.preemptors_below <= LEAST_ASKED:
-            problem = f"is {chosen.preemptors_below}: they count against nobody"
+            problem = f"is {chosen.preemptors_below}: they count against no priority"
             yield broken(key, f"{place}.preemptorsBelow", problem)
     if plan.evict_daemon_set_pods:
         yield broken("daemon-sets-go", f"{source}: plan.evictDaemonSetPods", "is true")

@@ -36,7 +36,7 @@ def _answered(
     if server.health_port is not None:
         listens[server.health_port] = server.health_host or server.host
     if port not in listens:
-        yield broken("probe-unanswered", place, f"goes to port {port}, where nobody listens")
+        yield broken("probe-unanswered", place, f"goes to port {port}, where nothing listens")
         return
     # On the host network kubelet may be told to ask the node's own loopback address.
     beside = each.on_host_network and is_loopback(str(request.get("host", "")))

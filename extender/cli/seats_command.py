@@ -24,7 +24,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser = subparsers.add_parser(
         "seats",
         help="list the seats that a running server holds, and what their plans wait for",
-        description="List plans in flight with the seats that are not taken yet and the victims "
+        description="List open plans with the seats that are not taken yet and the victims "
         "that are not gone yet.",
     )
     parser.add_argument("gang", type=one_name, nargs="?", metavar="GANG", help="only of this gang")

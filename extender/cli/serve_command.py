@@ -88,7 +88,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "serve",
         help="run the extender",
         description="Serve the extender verbs and act on gangs until SIGTERM or SIGINT.",
-        epilog=statuses(ok="stopped as told") + UNREACHABLE,
+        epilog=statuses(ok="stopped by a signal") + UNREACHABLE,
     )
     parser.add_argument("--config", type=Path, help="configuration (YAML)")
     parser.add_argument("--kubeconfig", help="default: in-cluster, else $KUBECONFIG")
@@ -98,7 +98,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--allow-open-port",
         action="store_true",
-        help="with server.allowOpenPort: serve the verbs to whoever reaches the port",
+        help="with server.allowOpenPort: serve the verbs to every caller that reaches the port",
     )
 
 

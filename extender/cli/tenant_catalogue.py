@@ -7,13 +7,13 @@ from extender.cli.rule import Rule
 POLICY_RULES = {
     "opt-out-for-all": Rule(
         "warning",
-        "every tenant keeps its pods from everybody below system-critical priorities",
+        "every tenant can protect its pods from all but system-critical priorities",
         "select the namespaces that may, or leave it out: then those labelled "
         "podgroup-extender.io/opt-out: allowed may",
     ),
     "unprotected": Rule(
         "warning",
-        "what the cluster itself runs there goes for whoever is more urgent",
+        "the cluster's own pods there may be evicted for more urgent pods",
         "add kube-system to plan.protectedNamespaces",
     ),
     "budgets-ignored": Rule(
@@ -23,8 +23,8 @@ POLICY_RULES = {
     ),
     "daemon-sets-go": Rule(
         "warning",
-        "their controller puts them back on the node at once, and they go again",
-        "leave it out, unless no DaemonSet's pods tolerate what keeps others off",
+        "their controller creates them again on the node at once, and they are evicted again",
+        "leave it out, unless no DaemonSet's pods tolerate the taints",
     ),
     "no-gangs": Rule(
         "warning",
@@ -50,17 +50,17 @@ POLICY_RULES = {
     ),
     "record-key-unmounted": Rule(
         "error",
-        "serve does not start without the key that it is told to use",
+        "serve does not start without the configured key",
         "mount the Secret podgroup-extender-records, as manifests/deployment.yaml does",
     ),
     "records-writable": Rule(
         "error",
-        "whoever may write ConfigMaps there can make a restart finish a plan that nobody made",
+        "a user who may write ConfigMaps there can make a restart carry out a forged plan",
         "give them another namespace, or sign the records with a key that they cannot read",
     ),
     "records-shared": Rule(
         "error",
-        "whoever may write ConfigMaps there can make a restart finish a plan that nobody made",
+        "a user who may write ConfigMaps there can make a restart carry out a forged plan",
         "keep records in the extender's own namespace, or sign them with seats.recordKeyFile",
     ),
 }
@@ -68,7 +68,7 @@ POLICY_RULES = {
 LIMIT_RULES = {
     "overrun-late": Rule(
         "warning",
-        "/livez fails after a minute without life, so the process is restarted before a search "
+        "/livez fails after a minute without progress, so the process restarts before a search "
         "that does not end is stopped",
         "let plan.seconds and plan.overrunSeconds come to less than 60",
     ),
@@ -89,7 +89,7 @@ LIMIT_RULES = {
     ),
     "limit-wide": Rule(
         "warning",
-        "a limit that nothing reaches protects nobody",
+        "a limit that is never reached protects nothing",
         "leave it out, or stay within {most}",
     ),
     "grace-endless": Rule(

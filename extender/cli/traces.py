@@ -130,4 +130,4 @@ class Traces:
             if self._otlp is not None:
                 self._otlp.send(life)
         except Exception:  # telling must never stand in the way of acting
-            log.exception("a life is not told", gang=life.gang)
+            log.exception("a trace is not written", gang=life.gang)

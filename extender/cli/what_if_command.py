@@ -53,7 +53,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--cost-order",
         metavar="NAME",
-        help="plan by this cost order too, and tell what it makes of the answer",
+        help="plan by this cost order too, and show the difference",
     )
     parser.add_argument(
         "--priority",

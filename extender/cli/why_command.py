@@ -29,7 +29,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Register the command and its options."""
     parser = subparsers.add_parser(
         "why",
-        help="say why a pod or a gang waits or went, and what to do",
+        help="say why a pod or a gang is pending or was evicted, and what to do",
         description="Ask a running server about a pod or a gang: the reason, the decision behind "
         "it and the next step. Pods that a plan evicted and gangs that are gone are found by the "
         "names they had, as long as the decision is kept.",
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         if not found:
             error(
                 f"no pod or gang {args.name!r} is known to the server: it has finished, was "
-                "never there, or went before the decisions that are kept"
+                "never existed, or ended before the decisions that are kept"
             )
             return NO
         parts = [part for story in found for part in _parts(story, short=args.short)]

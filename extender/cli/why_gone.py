@@ -81,7 +81,7 @@ def story_of_evicted(namespace: str | None, name: str, facts: Facts) -> Story | 
                 f"{victim['priority']}{with_it}): {victim['reason']}{became}",
                 decision,
                 after_eviction([victim])
-                + (f"; `why {victim['gang']}` tells of its gang" if victim["gang"] else ""),
+                + (f"; `why {victim['gang']}` explains its gang" if victim["gang"] else ""),
                 gang=victim["gang"],
             )
     return None

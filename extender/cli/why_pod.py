@@ -17,22 +17,22 @@ def story_of_pod(pod: Obj, facts: Facts) -> Story:
     if leaving is not None:
         return leaving
     if pod["terminating"]:
-        return Story(subject, "terminating", "it is being deleted, not by a plan in flight")
+        return Story(subject, "terminating", "it is being deleted, and not for an open plan")
     if pod["node"]:
         return Story(subject, GangState.RUNNING, f"it has a node, {pod['node']}", next="nothing")
     if pod["gated"]:
         return Story(
             subject,
             "gated",
-            "it has scheduling gates, so nobody schedules it and it counts as no member yet",
-            next="whoever made the gates removes them (spec.schedulingGates)",
+            "it has scheduling gates, so it is not scheduled and does not count as a member yet",
+            next="the owner of the gates removes them (spec.schedulingGates)",
         )
     if not pod["gang"]:
         return _single(subject, pod, facts)
     gang = story_of_gang(pod["gang"], facts)
     if gang is None:
-        return Story(subject, "waiting", f"its gang {pod['gang']} was just resolved anew")
-    also = (f"it is a member of {pod['gang']}, which is told of here", *gang.also)
+        return Story(subject, "waiting", f"its gang {pod['gang']} is being resolved again")
+    also = (f"it is a member of {pod['gang']}, which is described here", *gang.also)
     preemption = facts.preemption(pod["gang"])
     seat = next(
         (seat for seat in preemption["seats"] if seat["uid"] == pod["uid"])
@@ -53,8 +53,8 @@ def story_of_pod(pod: Obj, facts: Facts) -> Story:
         return Story(
             subject,
             "waiting",
-            "its gang has its quorum, so this member waits like a pod of no gang: "
-            "for free room, and it evicts nobody's gang",
+            "its gang has its quorum, so this member is scheduled like a pod of no gang: "
+            "it waits for free room, and evicts no gang",
             next="`kubectl describe pod` says what kube-scheduler waits for",
             also=also[:1],
         )
@@ -72,7 +72,8 @@ def _leaving(pod: Obj, facts: Facts) -> Story | None:
         return Story(
             f"pod {pod['namespace']}/{pod['name']}",
             "evicted",
-            f"it goes for {unit['preemptor']} ({with_it}; now: {unit['left'][pod['uid']]}){error}",
+            f"it is evicted for {unit['preemptor']} "
+            f"({with_it}; now: {unit['left'][pod['uid']]}){error}",
             decision,
             f"nothing: it has its grace period; after that: {after_eviction([pod])}",
             _reason_of(pod, decision),
@@ -97,7 +98,8 @@ def _single(subject: str, pod: Obj, facts: Facts) -> Story:
         return Story(
             subject,
             str(preemption["state"]),
-            f"its seat on {node} is held, {counted(leaving, 'pod', 'has', 'have')} to go first",
+            f"its seat on {node} is held, "
+            f"{counted(leaving, 'pod', 'has', 'have')} to terminate first",
             facts.last(key, "plan"),
             "nothing",
         )
@@ -115,7 +117,7 @@ def _single(subject: str, pod: Obj, facts: Facts) -> Story:
     why = "it is a pod of no gang: kube-scheduler places it"
     if held:
         seats = counted(held, "seat", "is", "are")
-        why += f"; {seats} kept free of it, held for gangs at least as urgent"
+        why += f"; {seats} not free for it, held for gangs of equal or higher priority"
     if not pod["tried"]:
         why += f"; {pod['scheduler']} has not tried it yet"
     return Story(

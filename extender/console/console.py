@@ -139,7 +139,7 @@ class Console:
             made = error(413, f"the form has more than {MOST_BODY} bytes")
         except BodyTooLate:
             status, more = 408, [CLOSE]
-            made = error(408, "the form did not come in time")
+            made = error(408, "the form did not arrive in time")
         except Missing as problem:
             status, made = 404, error(404, str(problem))
         except InvalidInput as problem:

@@ -92,7 +92,7 @@ def plan_parts(
             return ""
         if victim.uid not in left:
             return "gone"
-        return "leaving" if victim.uid in sent else "still there"
+        return "leaving" if victim.uid in sent else "not evicted yet"
 
     nodes = _by_node(seats, victims, untaken, known=left is not None, fate=fate)
     units = _by_unit(victims, fate)

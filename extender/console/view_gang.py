@@ -154,7 +154,7 @@ def _plan(preemption: PreemptionSeen | None, own: Sequence[Decision]) -> Shown |
             left=left,
             sent=preemption.sent,
         )
-        return Shown(parts, "The plan in flight", plan.proof, 0.0, plan.generation, preemption)
+        return Shown(parts, "The open plan", plan.proof, 0.0, plan.generation, preemption)
     made = next((one for one in own if one.outcome is Outcome.PLAN), None)
     if made is None:
         return None

@@ -13,18 +13,18 @@ STATES = {
     GangState.CHANGING: PREEMPTION_STATES[GangState.CHANGING],
     GangState.PLANNED: PREEMPTION_STATES[GangState.PLANNED],
     GangState.OPEN: PREEMPTION_STATES[GangState.OPEN],
-    GangState.REFUSED: "it cannot be helped now; nothing is evicted for it",
-    GangState.SUSPENDED: "its plans failed again and again: it is left alone for a while",
+    GangState.REFUSED: "it does not fit now; nothing is evicted for it",
+    GangState.SUSPENDED: "its plans failed repeatedly: no plan is made for a while",
     GangState.PENDING: "nothing is decided yet",
     GangState.INCOMPLETE: "fewer members exist than its quorum needs",
-    GangState.REPAIR: "something about it has to be repaired by a person",
+    GangState.REPAIR: "its definition has to be repaired",
 }
 """State -> what it means."""
 
 NAMES = {
     GangState.EVICTING: "evicting",
-    GangState.WAITING: "victims leave",
-    GangState.CHANGING: "planned anew",
+    GangState.WAITING: "victims terminate",
+    GangState.CHANGING: "planned again",
     GangState.PLANNED: "planned",
     GangState.OPEN: "taking seats",
     GangState.REPAIR: "needs repair",
@@ -61,7 +61,7 @@ OUTCOMES = {
     "refusal": "refused",
     "done": "seated",
     "gave-up": "given up",
-    "broken": "went in part",
+    "broken": "partly evicted",
     "in-part": "bound in part",
     "observed": "observed",
 }

@@ -78,7 +78,7 @@ def of_part(
     whole = goes and group.disrupt_all
     basic = group.min_count is None
     elsewhere = [row for row in chain.rows[1:] if row.disrupt_all]
-    notes = (f"it goes with all of {_told(elsewhere[-1])}",) if elsewhere else ()
+    notes = (f"it is evicted with all of {_told(elsewhere[-1])}",) if elsewhere else ()
     return Declaration(
         min_count=1 if basic or not starts else group.min_count,
         unit=UNIT_ALL if whole else UNIT_SINGLE,

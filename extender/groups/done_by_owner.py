@@ -84,7 +84,7 @@ def _unread(owners: set[Owner], namespace: str, snapshot: Snapshot) -> tuple[str
         return ()
     told = (
         f"the status of Job {namespace}/{names[0]} is not read (list and watch jobs.batch): "
-        "members that are done and whose pods are gone do not count"
+        "completed members without a pod do not count"
     )
     return (told,)
 

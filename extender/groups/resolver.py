@@ -241,7 +241,7 @@ def _told_before(count: int) -> tuple[str, ...]:
     if not count:
         return ()
     those = counted(count, "pod", "is", "are")
-    return (f"{those} left of an owner that was deleted and made anew: no part of the quorum",)
+    return (f"{those} left of an owner that was deleted and created again: no part of the quorum",)
 
 
 def _named(pod: Pod, keys: Iterable[Callable[[Pod], GangKey | None]]) -> list[GangKey]:

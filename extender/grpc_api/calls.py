@@ -280,7 +280,7 @@ class Calls:
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, NotReady):
             log = structlog.get_logger()
-            log.error("a call failed that nobody waits for", exc_info=error)
+            log.error("a call failed after its caller had left", exc_info=error)
 
     async def _give_up(
         self, call: Call, task: asyncio.Task[Any], log: structlog.stdlib.BoundLogger
@@ -301,7 +301,7 @@ class Calls:
 
     def _cancelled(self, call: Call) -> tuple[grpc.StatusCode, str]:
         if self._cut:
-            return StatusCode.UNAVAILABLE, "stopping: the time for calls in flight is over"
+            return StatusCode.UNAVAILABLE, "stopping: the time for open calls is over"
         left = call.time_remaining()
         late = left is not None and left <= 0
         return (StatusCode.DEADLINE_EXCEEDED if late else StatusCode.CANCELLED), ""

@@ -119,9 +119,9 @@ class ExplainCalls:
             answer.state = State.STATE_IN_FLIGHT
             left = len(preemption.victims) + len(preemption.waits)
             answer.reasons.append(
-                f"a plan is in flight ({preemption.state.value}): "
+                f"a plan is open ({preemption.state.value}): "
                 f"{counted(len(preemption.seats), 'seat', 'is', 'are')} not taken yet, "
-                f"{counted(left, 'pod', 'has', 'have')} to go away first"
+                f"{counted(left, 'pod', 'has', 'have')} to terminate first"
             )
             answer.flight.id = preemption.id
             answer.flight.state = preemption.state.value

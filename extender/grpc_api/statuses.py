@@ -12,7 +12,7 @@ FAILED_PRECONDITION    the pod is not as the cluster has it            409
 UNAVAILABLE            not ready, stale, not leading, stopping         503
 RESOURCE_EXHAUSTED     too large; too many calls, streams or bytes     413/503
 INTERNAL               a defect; the log has it                        500
-CANCELLED,             the caller has gone or waited long enough
+CANCELLED,             the caller has left or waited long enough
 DEADLINE_EXCEEDED
 =====================  =============================================  ======
 """
@@ -99,7 +99,7 @@ class Statuses:
                 return StatusCode.DEADLINE_EXCEEDED, "body-late", text
             case grpc.aio.InternalError():
                 # grpcio's, of an operation on a call whose caller has gone.
-                return StatusCode.CANCELLED, "", "the caller has gone"
+                return StatusCode.CANCELLED, "", "the caller has left"
             case _:
                 return StatusCode.INTERNAL, "", "internal error, see the log"
 

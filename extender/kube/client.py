@@ -313,7 +313,9 @@ class KubeClient:
             raise Unavailable(0, "ConnectionFailed", f"{what}: {error}") from error
         except (aiohttp.ClientError, OSError) as error:
             if _lost(error):
-                raise Unavailable(0, "ConnectionLost", f"{what}: the other end is gone") from error
+                raise Unavailable(
+                    0, "ConnectionLost", f"{what}: the other end closed the connection"
+                ) from error
             text = str(error) or type(error).__name__
             raise Unavailable(0, "ConnectionBroken", f"{what}: {text}") from error
 

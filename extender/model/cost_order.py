@@ -37,8 +37,8 @@ LEVELS: Mapping[str, str] = {
     CostLevel.GRACE: "pods that take longer to end than plan.patienceSeconds or the owner waits",
     CostLevel.WORK: "share of a node times seconds since start or last checkpoint",
     CostLevel.RESERVATIONS: "plans of less urgent gangs that lose their seats",
-    CostLevel.WAITS: "terminating pods whose end has to be waited for",
-    CostLevel.AGE: "seconds the evicted pods have run: what started later goes first",
+    CostLevel.WAITS: "terminating pods that have to be waited for",
+    CostLevel.AGE: "seconds the evicted pods have run: later starts are evicted first",
 }
 
 

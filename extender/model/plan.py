@@ -47,7 +47,7 @@ class Victim(Struct, frozen=True, gc=False):
     """The victim's gang key as text, "" for a single pod."""
     grace: int = 30
     reason: str = ""
-    """Why this pod, for example "its room on n0 is needed and its gang goes whole"."""
+    """Why this pod, for example "its room on n0 is needed and its gang is evicted as a whole"."""
     unit: str = ""
     """What goes together with it: its gang key as text when that goes whole, "" alone."""
     owner: str | None = None

@@ -101,12 +101,12 @@ def problems_of(policy: PolicySettings) -> list[str]:
             wrong.append(f"{where}: is no way to opt out (known: {', '.join(KEYS)})")
         if not -SYSTEM_CRITICAL <= rule.preemptors_below <= SYSTEM_CRITICAL:
             wrong.append(
-                f"{where}.preemptorsBelow must be at most {SYSTEM_CRITICAL}: nobody opts out "
+                f"{where}.preemptorsBelow must be at most {SYSTEM_CRITICAL}: no pod opts out "
                 "against system-critical priorities"
             )
         if key == BUDGET and rule.shields != "gang":
             wrong.append(
-                f"{where}.shields must be gang: a budget counts all that go together as one"
+                f"{where}.shields must be gang: a budget counts all pods that are evicted together"
             )
         wrong += selector_problems(f"{where}.namespaces", rule.namespaces)
     return wrong

@@ -62,8 +62,8 @@ def problems_of(tracing: TracingSettings, mode: str) -> list[str]:
             wrong.append("tracing.caFile needs an endpoint with https")
         if tracing.headers_file and not _local(parts.hostname):
             wrong.append(
-                "tracing.headersFile needs an endpoint with https, or on this machine: anybody on "
-                "the way could read the headers"
+                "tracing.headersFile needs an endpoint with https, or on this machine: they would "
+                "cross the network unencrypted"
             )
     return wrong
 

@@ -66,7 +66,7 @@ LOOPS = (PLANNING, TICK, PLANNER)
 """What has to show life."""
 ENDINGS = {
     Waited.WHOLE: (ObservedEnd.WHOLE, "has its quorum"),
-    Waited.GONE: (ObservedEnd.GONE, "is gone without its quorum"),
+    Waited.GONE: (ObservedEnd.GONE, "ended without its quorum"),
 }
 """What becomes of a gang that waited -> how decisions call it, and words for it."""
 OF_BEFORE = 1 << 40

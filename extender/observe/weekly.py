@@ -136,16 +136,14 @@ def _lines(sums: Sums) -> tuple[SummaryRow, ...]:
         ),
         SummaryRow("... and to others", str(sums.broken_gangs - sums.broken_for_gangs), ""),
         SummaryRow("... of both, with members left on nodes", str(sums.half_broken_gangs), ""),
-        SummaryRow("gangs that sat in part for 10 s or more", str(sums.in_part_gangs), ""),
-        SummaryRow("hours that their members sat so", f"{sums.in_part_pod_seconds / 3600:.1f}", ""),
-        SummaryRow("seats of our plans that others took", str(sums.seats_lost), ""),
+        SummaryRow("gangs that ran in part for 10 s or more", str(sums.in_part_gangs), ""),
+        SummaryRow("hours that their members ran so", f"{sums.in_part_pod_seconds / 3600:.1f}", ""),
+        SummaryRow("seats of its plans that others took", str(sums.seats_lost), ""),
         SummaryRow(
             "gangs that waited for their quorum", str(sums.gangs), f"{sums.planned} planned"
         ),
         SummaryRow("... and had it in the end", str(sums.whole), ""),
-        SummaryRow(
-            "... and were gone before", str(sums.gone), f"{sums.refused} refused to the end"
-        ),
+        SummaryRow("... and ended before", str(sums.gone), f"{sums.refused} refused to the end"),
     )
 
 
@@ -176,7 +174,7 @@ def _series(days: Sequence[Sums]) -> tuple[Series, ...]:
             (tuple(float(one.half_broken_gangs) for one in days),),
         ),
         Series(
-            "Members that sat without their quorum",
+            "Members that ran without their quorum",
             "pod hours",
             (THEY,),
             (tuple(one.in_part_pod_seconds / 3600 for one in days),),
@@ -187,28 +185,29 @@ def _series(days: Sequence[Sums]) -> tuple[Series, ...]:
 def _findings(sums: Sums) -> list[str]:
     """Say what stands out; nothing is said that the sums do not show."""
     if not sums.gangs and not sums.evicted_pods:
-        return ["No gang waited for its quorum, and nobody was evicted by preemption."]
+        return ["No gang waited for its quorum, and no pod was evicted by preemption."]
     found = []
     if sums.half_broken_gangs:
         found.append(
             f"{counted(sums.half_broken_gangs, 'gang')} lost the quorum to a preemption that left "
-            "other members on their nodes. The extender takes such a gang whole or not at all."
+            "other members on their nodes. The extender evicts such a gang completely or "
+            "not at all."
         )
     if sums.evicted_in_vain:
         found.append(
-            f"{counted(sums.evicted_in_vain, 'pod')} went for gangs that never had their quorum. "
-            "The extender evicts nobody for a gang that would not fit then."
+            f"{counted(sums.evicted_in_vain, 'pod')} were evicted for gangs that never had their "
+            "quorum. The extender evicts no pod for a gang that would not fit then."
         )
     if sums.in_part_gangs:
         hours = sums.in_part_pod_seconds / 3600
         found.append(
-            f"{counted(sums.in_part_gangs, 'gang')} sat on nodes in part, for {hours:.1f} pod "
-            "hours in all. The extender seats the quorum or nobody."
+            f"{counted(sums.in_part_gangs, 'gang')} ran in part, for {hours:.1f} pod "
+            "hours in all. The extender places the whole quorum or no member."
         )
     if sums.seats_lost:
         found.append(
-            f"{counted(sums.seats_lost, 'seat')} of its plans went to pods of equal or lower "
-            "priority, against which it would have held them."
+            f"{counted(sums.seats_lost, 'seat')} of its plans were taken by pods of equal or lower "
+            "priority, from which it would have kept them."
         )
     if sums.would_evict_pods > sums.evicted_for_gangs:
         found.append(
@@ -216,7 +215,7 @@ def _findings(sums: Sums) -> list[str]:
             f"({sums.would_evict_pods}, {sums.evicted_for_gangs}): gangs that waited all the time "
             "would have had room."
         )
-    return found or ["Nothing stands out: nobody was evicted in vain, and no gang left in part."]
+    return found or ["Nothing to report: no pod was evicted in vain, and no gang was left in part."]
 
 
 def day(moment: float) -> str:
@@ -248,7 +247,7 @@ def did(gang: Told) -> str:
         half = f", {len(gang.half_broke)} left in part" if gang.half_broke else ""
         parts.append(f"broke {_some(gang.broke)}{half}")
     if gang.in_part_seconds:
-        parts.append(f"{gang.most_bound} of {gang.quorum} sat for {gang.in_part_seconds:.0f} s")
+        parts.append(f"{gang.most_bound} of {gang.quorum} ran for {gang.in_part_seconds:.0f} s")
     if gang.seats_lost:
         parts.append(f"{counted(gang.seats_lost, 'seat')} lost")
     return "; ".join(parts) or "nothing"
@@ -272,6 +271,6 @@ NOTES = (
     "when the gang came, as if no other gang was waiting. What it would have changed later is not "
     "in the numbers.",
     "A pod counts as evicted by preemption when it has the condition DisruptionTarget with reason "
-    "PreemptionByScheduler; for whom is read off nominations, bindings and, where kube-scheduler "
-    "asks, its questions.",
+    "PreemptionByScheduler; the preemptor is known from nominations, bindings and, where "
+    "kube-scheduler calls the extender, its calls.",
 )

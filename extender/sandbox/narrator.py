@@ -128,7 +128,7 @@ class Narrator:
         reasons = Counter(victim["reason"] for victim in decision.get("victims", ()))
         for victim in decision.get("victims", ())[:_MAX_NODES]:
             if reasons[victim["reason"]] <= _MAX_NODES:
-                self._say(f"             {victim['name']} goes: {victim['reason']}", _DIM)
+                self._say(f"             {victim['name']} is evicted: {victim['reason']}", _DIM)
 
     def _table(self, recorder: PodRecorder) -> None:
         on: dict[str, list[Seen]] = {}

@@ -209,7 +209,7 @@ class Runner:
         self.recorder.ours.add(actor)
         await self._throw_away(actor)
         if not await self.recorder.until(lambda: not self.recorder.of(actor), EXPECT_SECONDS):
-            raise StepFailed(f"the pods of {actor} do not go: {self._table(actor)}")
+            raise StepFailed(f"the pods of {actor} do not terminate: {self._table(actor)}")
         self.recorder.ours.discard(actor)
         create = self._scenario.actor(actor)
         # Whoever had a node from the start has none this time.

@@ -95,7 +95,7 @@ def _problems(scenario: Scenario) -> list[str]:
         known = {
             name for other in scenario.steps[:at] if other.create for name in other.create.actors
         }
-        wrong += [f"{place}.{step.key}: nobody is called {n!r} yet" for n in _named(step) - known]
+        wrong += [f"{place}.{step.key}: no actor is called {n!r} yet" for n in _named(step) - known]
         wrong += [
             f"{place}.{step.key}: {text}"
             for name in _named(step) & known
@@ -109,7 +109,9 @@ def _problems(scenario: Scenario) -> list[str]:
         count = sum(map(bool, chosen)) + (never.evictions_over is not None)
         if count != 1:
             wrong.append(f"$.never[{at}]: exactly one rule is needed, found {count}")
-        wrong += [f"$.never[{at}]: nobody is called {n!r}" for n in chosen if n and n not in actors]
+        wrong += [
+            f"$.never[{at}]: no actor is called {n!r}" for n in chosen if n and n not in actors
+        ]
     return wrong
 
 

@@ -130,7 +130,7 @@ class Connections:
             try:
                 accepted, _ = await loop.sock_accept(listener)
             except OSError as error:
-                # No descriptor is left, or the caller has gone already.
+                # No descriptor is left, or the caller has left already.
                 self.refused("accept-failed")
                 if told.due(error.errno):
                     log.warning("a connection cannot be accepted", error=str(error))

@@ -14,10 +14,11 @@ from extender.model.errors import InvalidInput
 from extender.server.answers import JSON, Headers, Send, respond
 
 INDEX = {
-    "/debug/decisions": "what was decided lately and why, newest first (?limit=N)",
-    "/debug/reservations": "seats held, for whom and until when",
-    "/debug/evictions": "units that are being evicted, what is left of each, and what refuses",
-    "/debug/binds": "members whose bind is held, and whom they wait for",
+    "/debug/decisions": "recent decisions and their reasons, newest first (?limit=N)",
+    "/debug/reservations": "seats held, for which gang and until when",
+    "/debug/evictions": "victim groups that are being evicted, what is left of each, and what "
+    "refuses",
+    "/debug/binds": "members whose bind is held, and which members they wait for",
     "/debug/limits": "gangs suspended and why; planning time and evictions by namespace; "
     "booked starts",
     "/debug/gangs": "the gangs as resolved, with problems and notes",

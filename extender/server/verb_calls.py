@@ -170,12 +170,12 @@ class VerbCalls:
             metrics.weighed(nodes_in, nodes_out)
             reply = Reply(200, answer)
         except Disconnected:
-            log.info("caller went away before its request was complete")
+            log.info("caller left before its request was complete")
             return
         except asyncio.CancelledError:
             if not self._requests.draining:
                 raise
-            reply = Reply(503, error_body("stopping: the time for calls in flight is over"))
+            reply = Reply(503, error_body("stopping: the time for open calls is over"))
             log.warning("call cut off by the stop")
         except Exception as error:
             reply = self._read_in_part(error, path, metrics, log) or self._not_answered(

@@ -65,7 +65,7 @@ class Bind:
             return await self._bindings.member(preemption, pod, args.node, gone)
         gang = context.waiting_gang(pod)
         if gang is not None:
-            return f"{gang.key}: no plan in flight has a seat for {pod.name}"
+            return f"{gang.key}: no open plan has a seat for {pod.name}"
         short = self._short(pod, args.node)
         if short:
             return f"{args.node} has not enough {short} for {pod.key} any more" if last else None

@@ -65,7 +65,7 @@ class Filter:
             if gang is None:
                 unit = context.kept_off(pod)
                 if unit:
-                    return hold_back(names, f"{unit}: who joins it waits until it has been evicted")
+                    return hold_back(names, f"{unit}: a new member waits until it has been evicted")
                 context.samples.offered(pod.uid)
                 return self._beside_seats(pod, names)
             # A nominated pod is first tried on its nominated node alone: that is no evidence
@@ -231,7 +231,7 @@ def _waits_for(preemption: Preemption) -> str:
     if going:
         # The longest of the plan, and not of who is left: the text changes as seldom as can be.
         grace = preemption.plan.longest_grace
-        return f"waits for {counted(len(going), 'pod')} to go away (grace up to {grace} s)"
+        return f"waits for {counted(len(going), 'pod')} to terminate (grace up to {grace} s)"
     return "its plan is being recorded"
 
 

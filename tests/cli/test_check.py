@@ -58,7 +58,7 @@ def test_errors_are_one_and_come_first(tmp_path: Path, capsys: pytest.CaptureFix
     assert main("--scheduler-config", path, "--scheduler-feature-gates", "") == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"error   {path}: extenders[0].ignorable: is true")
-    assert lines[1].startswith("        why:    whenever a call fails")
+    assert lines[1].startswith("        why:    when a call fails")
     assert lines[2].startswith("        repair: write ignorable: false")
     assert lines[3].startswith(f"warning {path}: extenders[0].weight: is 1 without a")
     assert lines[-1] == "1 error, 1 warning, 0 hints"

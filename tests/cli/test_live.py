@@ -69,13 +69,13 @@ async def test_a_gang_in_preemption(live: Live, tmp_path: Path) -> None:
     status, out, _ = await live.ask("seats", "high")
     assert status == 0
     assert out.count("team/high-") == 4
-    assert out.count("its gang goes whole") == 4
+    assert out.count("its gang is evicted as a whole") == 4
     assert "all evictions are sent, victims terminate" in out
 
     status, out, _ = await live.ask("why", "high")
     assert status == 0
     assert "gang pod-group:team/high: waiting" in out
-    assert "reason: its 4 seats are held; 4 pods have to go first: team/low-0" in out
+    assert "reason: its 4 seats are held; 4 pods have to terminate first: team/low-0" in out
     assert "plan for pod-group:team/high" in out
     assert "next: nothing: the victims have their grace period" in out
 
@@ -88,8 +88,8 @@ async def test_a_gang_in_preemption(live: Live, tmp_path: Path) -> None:
     status, out, _ = await live.ask("why", "team/low-0")
     assert status == 0
     assert "pod team/low-0: evicted" in out
-    assert "it goes for pod-group:team/high" in out
-    assert "chosen because its room on n0 is needed and its gang goes whole" in out
+    assert "it is evicted for pod-group:team/high" in out
+    assert "chosen because its room on n0 is needed and its gang is evicted as a whole" in out
 
     status, out, _ = await live.ask("decisions", "high", "--long")
     assert status == 0
@@ -105,7 +105,7 @@ async def test_a_gang_in_preemption(live: Live, tmp_path: Path) -> None:
     status, out, _ = await live.ask("why", "team/low-0", "--short")
     assert "a victim for pod-group:team/high at 2" in out
     assert " (priority 1 of pod-group:team/low)" in out
-    assert "next: it has no owner, so nobody makes another" in out
+    assert "next: it has no owner, so it is not created again" in out
     assert "why pod-group:team/low" in out
     status, out, _ = await live.ask("why", "low", "--short")
     assert "gang pod-group:team/low: leaving" in out
@@ -186,7 +186,7 @@ async def test_a_pod_that_goes_alone_is_called_by_its_name(live: Live) -> None:
     _, out, _ = await live.ask("why", "alone-0", "--short")
     uid = (await live.client.get("/api/v1/namespaces/team/pods/alone-0"))["metadata"]["uid"]
     assert "pod team/alone-0: evicted" in out
-    assert "it goes for pod-group:team/high (alone; now: " in out
+    assert "it is evicted for pod-group:team/high (alone; now: " in out
     for words in (("why", "alone-0"), ("why", "high"), ("seats",), ("decisions", "--long")):
         assert uid not in (await live.ask(*words))[1]
 

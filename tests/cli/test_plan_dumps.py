@@ -151,7 +151,7 @@ def test_a_gang_whose_group_is_missing_is_a_victim_as_the_note_says(
     victims = found["plan"]["victims"]
     assert {victim["name"] for victim in victims} == {f"low-{i}" for i in range(4)}
     assert {victim["unit"] for victim in victims} == {None}, "single ones"
-    assert "(team/low): nobody is evicted for such a gang, and as victims its pods are" in said
+    assert "(team/low): no pod is evicted for such a gang, and as victims its pods are" in said
 
 
 def test_a_dump_without_nodes_is_refused(tmp_path: Path, capsys: Capture) -> None:

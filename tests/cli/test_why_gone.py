@@ -164,7 +164,7 @@ async def test_a_gang_that_is_leaving_is_not_asked_for_members() -> None:
     [
         ("ReplicaSet/web", "ReplicaSet/web makes a new pod"),
         ("Job/low", "podFailurePolicy"),
-        ("", "nobody makes another"),
+        ("", "not created again"),
         (None, "its owner, if it has one, makes a new pod"),
     ],
 )

@@ -183,7 +183,7 @@ async def test_a_plan_that_evicts_nobody_fits(browser: Any, size: dict[str, int]
     assert not stage.plan(key).victims
     async with serving(stage) as site, opened(browser, size=size) as (page, _):
         await page.goto(site.url(f"gang?name={key}"))
-        await page.wait_for_selector("text=Nothing: nobody is evicted")
+        await page.wait_for_selector("text=Nothing: no pod is evicted")
         assert await too_wide(page) == []
 
 

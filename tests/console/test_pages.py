@@ -78,7 +78,7 @@ async def test_nothing_is_allowed_but_what_is_ours(site: Site, web: aiohttp.Clie
 
 async def test_list_of_gangs(site: Site, web: aiohttp.ClientSession) -> None:
     found = await read(web, site, "")
-    assert "frontier-run research · pod-group ▶ victims leave" in found.words
+    assert "frontier-run research · pod-group ▶ victims terminate" in found.words
     assert "moe-ablation research · pod-group ▲ leaving" in found.words
     assert "its pods are evicted for pod-group:research/frontier-run" in found.words
     assert found.words.index("frontier-run") < found.words.index("giant-eval")
@@ -94,14 +94,17 @@ async def test_gangs_are_filtered(site: Site, web: aiohttp.ClientSession) -> Non
     assert "giant-eval" not in named
     assert "vit-sweep" in (await read(web, site, "?namespace=vision")).words
     nothing = (await read(web, site, "?q=nobody")).words
-    assert "No gang is like that" in nothing
+    assert "No gang matches" in nothing
 
 
 async def test_gang_in_preemption(site: Site, web: aiohttp.ClientSession) -> None:
     text = (await read(web, site, "gang?name=pod-group:research/frontier-run")).words
-    assert "its 8 seats are held; 7 pods have to go first" in text
+    assert "its 8 seats are held; 7 pods have to terminate first" in text
     assert "8 seats on 8 nodes; 8 pods in 3 units to evict" in text
-    assert "pod-group:research/moe-ablation 6 pods on 6 nodes, priority 1000, goes whole" in text
+    assert (
+        "pod-group:research/moe-ablation 6 pods on 6 nodes, priority 1000, evicted as a whole"
+        in text
+    )
     assert "research/moe-ablation-0 on gpu-b-00: its room on gpu-b-00 is needed" in text
     assert "gangs@1000 gangs broken of priority 1000 1 1 ● least" in text
     assert "No other set of victims costs less at any level." in text
@@ -194,7 +197,7 @@ async def test_cluster_by_zone(site: Site, web: aiohttp.ClientSession) -> None:
 async def test_node(site: Site, web: aiohttp.ClientSession) -> None:
     text = (await read(web, site, "node?name=gpu-b-01")).words
     assert "frontier-run-1 of pod-group:research/frontier-run" in text
-    assert "leaves for pod-group:research/frontier-run" in text
+    assert "evicted for pod-group:research/frontier-run" in text
     assert "nvidia.com/gpu 8/8" in text
 
 

@@ -48,7 +48,7 @@ async def ask(web: aiohttp.ClientSession, site: Site, **form: str) -> str:
 async def test_gang_as_it_is(site: Site, web: aiohttp.ClientSession) -> None:
     text = await ask(web, site, gang="nightly-distill")
     assert "The answer Refused infeasible" in text
-    assert "What the change makes of it" not in text
+    assert "Result of the change" not in text
 
 
 async def test_another_priority(site: Site, web: aiohttp.ClientSession) -> None:
@@ -191,7 +191,7 @@ async def test_questions_that_wait_when_the_process_stops_are_answered(
     def endless(self: object, question: object, cancel: object) -> None:
         begun.set()
         gate.wait(60)
-        raise InvalidInput("nobody waits for the answer any more")
+        raise InvalidInput("no caller waits for the answer any more")
 
     monkeypatch.setattr(WhatIfs, "_answer", endless)
     form = {"gang": "nightly-distill"}

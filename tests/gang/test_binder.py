@@ -20,7 +20,7 @@ from extender.kube.api_errors import (
 )
 
 ONE = Binding("u", "ns", "p", "n1")
-LOST = Unavailable(0, "ConnectionLost", "the other end is gone")
+LOST = Unavailable(0, "ConnectionLost", "the other end closed the connection")
 BUSY = TooManyRequests(429, "TooManyRequests", "later", 1.0)
 TAKEN = Conflict(409, "Conflict", "is already assigned")
 Step = ApiError | None

@@ -40,5 +40,5 @@ async def test_seats_of_who_completes_a_start_are_not_taken_over(
         rig.coordinator.reservations.not_coming(preemption, preemption.presumed)
     await rig.gang("top", 2, "top")
     await rig.preempt("top-0")
-    assert "are just taking their seats" in rig.messages("top")
+    assert "are being bound" in rig.messages("top")
     assert [preemption.key.name for preemption in rig.coordinator.reservations] == ["high"]

@@ -66,7 +66,7 @@ def test_the_last_check_knows_the_group_that_goes() -> None:
     assert gang.key == PART
     assert check(state).of_victim(victim("a-0", str(PART)), 9, alone=False) == ""
     single = check(state).of_victim(victim("a-0", ""), 9, alone=False)
-    assert single == f"its gang {PART} now goes as a whole"
+    assert single == f"its gang {PART} is now evicted as a whole"
 
 
 def test_a_unit_that_grew_is_left_alone() -> None:
@@ -74,7 +74,7 @@ def test_a_unit_that_grew_is_left_alone() -> None:
     both = [victim("a-0", str(PART)), victim("a-1", str(PART))]
     assert check(state).of_unit(both, 9, state) == ""
     grown = check(state).of_unit(both[:1], 9, state)
-    assert grown == f"ns/a-1 has joined the gang {PART}, which goes whole"
+    assert grown == f"ns/a-1 has joined the gang {PART}, which is evicted as a whole"
 
 
 def test_an_eviction_on_its_way_is_seen_in_both_gangs() -> None:

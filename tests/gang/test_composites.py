@@ -239,5 +239,5 @@ async def test_a_composite_that_takes_its_seats_is_left_alone() -> None:
         await rig.until(lambda: rig.cache.pod_named("default", "top-0") is not None, "top")
         await rig.preempt("top-0", **{node: ["mid-a-0"]})
         await rig.until(lambda: bool(rig.messages("top")), "a decision")
-        assert "are just taking their seats" in rig.messages("top")
+        assert "are being bound" in rig.messages("top")
         assert rig.cache.pod_named("default", "mid-a-0") is not None

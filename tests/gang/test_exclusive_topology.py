@@ -76,7 +76,7 @@ def test_nobody_goes_where_one_rack_is_too_small() -> None:
     answer = asked(full(nodes, 2, 2))
     assert isinstance(answer, Refusal)
     assert "each of its Jobs needs a rack of its own" in answer.message
-    assert "nobody is evicted" in answer.message
+    assert "no pod is evicted" in answer.message
 
 
 def test_each_first_pod_gets_a_rack_with_room_for_its_job() -> None:

@@ -115,7 +115,7 @@ def test_given_up_while_victims_stay() -> None:
     troubles = {step.name: step.trouble for step in life.steps if step.trouble}
     assert troubles == {
         "evict": "1 of its pods are still there",
-        "wait for leaving pods": "not all of them went",
+        "wait for leaving pods": "not all of them terminated",
     }
     assert [moment.name for moment in life.moments] == ["broken"]
     # The next question begins another life.

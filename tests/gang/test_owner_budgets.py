@@ -114,7 +114,9 @@ class TestGangsThatGoWhole:
         answer = planned(state(pod_group(2, **said), *WHOLE))
         assert isinstance(answer, Refusal)
         ((key, _),) = said.items()
-        text = f"volcano.sh/jdb-{key.replace('_', '-')}=1 of its gang lets 0 of 2 pods go"
+        text = (
+            f"volcano.sh/jdb-{key.replace('_', '-')}=1 of its gang allows 0 of 2 pods to be evicted"
+        )
         assert any(text in line for line in answer.details), answer.details
 
     def test_they_go_where_it_does_not(self) -> None:
@@ -205,7 +207,9 @@ class TestSinglePods:
             assert victim_problem(second, 100, now, resolver, protections) == ""
         third = next(p for p in self.THREE if p.uid not in (first.uid, second.uid))
         other = replace(second, uid=third.uid, name=third.name, node=third.node)
-        assert "lets 1 of 2 pods go" in victim_problem(other, 100, going, resolver, protections)
+        assert "allows 1 of 2 pods to be evicted" in victim_problem(
+            other, 100, going, resolver, protections
+        )
 
     def test_the_more_urgent_stay(self) -> None:
         pods = [replace(p, priority=i) for i, p in enumerate(reversed(self.THREE))]

@@ -116,7 +116,7 @@ def test_a_member_that_has_its_node_needs_no_seat() -> None:
     gang = high(cluster())
     first, second = sorted(gang.members, key=lambda member: member.uid)
     seated = replace(gang, members=(replace(first, node="n0", phase="Running"), second))
-    assert "default/high-0 does not wait" in member_problem(planned(), seated, SEATS)
+    assert "default/high-0 is not pending" in member_problem(planned(), seated, SEATS)
     assert member_problem(planned(), seated, {"uid-high-1": "n1"}) == ""
 
 
@@ -143,7 +143,7 @@ def test_a_victim_is_less_urgent() -> None:
 
 def test_a_single_victim_whose_gang_goes_whole_by_now_stays() -> None:
     single = victim("low-0", "n0", unit=False)
-    assert why_stays(cluster(), single) == f"its gang {gang_key('low')} now goes as a whole"
+    assert why_stays(cluster(), single) == f"its gang {gang_key('low')} is now evicted as a whole"
     assert why_stays(cluster(), single, alone=True) == ""
     assert why_stays(cluster(whole=False), single) == ""
 
@@ -156,7 +156,7 @@ def test_a_unit_that_has_grown_stays() -> None:
     assert unit_stays(cluster(), *LOW) == ""
     grown = cluster(pod("low-2", on="n2", group="low"))
     assert unit_stays(grown, *LOW) == (
-        f"default/low-2 has joined the gang {gang_key('low')}, which goes whole"
+        f"default/low-2 has joined the gang {gang_key('low')}, which is evicted as a whole"
     )
     assert unit_stays(grown, victim("nobody", "n0")) == ""
 
@@ -304,7 +304,9 @@ def test_a_member_beside_the_unit_keeps_the_whole_gang_where_its_namespace_is_pr
 
     gone = OnlyWhoJoined(settings)
     found = unit_problem(LOW, 100, grown, RESOLVER, gone)
-    assert found.startswith(f"{gang_key('low')} goes whole or stays, and low-0 stays: ")
+    assert found.startswith(
+        f"{gang_key('low')} is evicted completely or not at all, and low-0 stays: "
+    )
     below = unit_problem(LOW, 1 << 62, grown, RESOLVER, gone)
     assert below == ""
 

@@ -280,7 +280,7 @@ def test_seats_are_checked_against_the_cluster_as_it_is_now() -> None:
     assert planner.check(wanted, taken, (), state, ()) == ""
     gone = snapshot(NODES[1:], high, [group("high", 2)])
     assert planner.check(wanted, taken, (), gone, ()) == "node n0 is gone"
-    assert "stranger does not wait" in planner.check(wanted, {"stranger": "n0"}, (), state, ())
+    assert "stranger is not pending" in planner.check(wanted, {"stranger": "n0"}, (), state, ())
     full = snapshot(NODES, [*high, pod("other", on="n0", cpu=4)], [group("high", 2)])
     assert planner.check(wanted, taken, (), full, ()).startswith("high-0 on n0: ")
     other = Victim(uid="uid-other", namespace="default", name="other", node="n0", priority=0)
@@ -310,9 +310,9 @@ def test_each_victim_is_told_why_it_goes() -> None:
     assert isinstance(plan, Plan)
     used = {seat.node for seat in plan.seats}
     assert {victim.node: victim.reason for victim in plan.victims} == {
-        name: f"its room on {name} is needed and its gang goes whole"
+        name: f"its room on {name} is needed and its gang is evicted as a whole"
         if name in used
-        else f"its gang goes whole; {name} itself is not used"
+        else f"its gang is evicted as a whole; {name} itself is not used"
         for name in ("n0", "n1")
     }
 
@@ -351,8 +351,8 @@ def test_a_pod_that_topology_spread_does_not_count_goes_with_its_gang() -> None:
     plan = plan_for(state, "high")
     assert isinstance(plan, Plan)
     assert {victim.name: victim.reason for victim in plan.victims} == {
-        "low-0": "topology spread of the members counts it and its gang goes whole",
-        "low-1": "its gang goes whole; its room on n0 is not needed",
+        "low-0": "topology spread of the members counts it and its gang is evicted as a whole",
+        "low-1": "its gang is evicted as a whole; its room on n0 is not needed",
     }
 
 
@@ -365,7 +365,7 @@ def test_a_gang_is_said_to_go_whole_only_where_no_pod_of_it_stays() -> None:
     plan = plan_for(state, "high")
     assert isinstance(plan, Plan)
     (seat,) = plan.seats
-    told = "its gang goes but for 1 pod that may not be evicted"
+    told = "its gang is evicted but for 1 pod that may not be"
     assert {victim.node: victim.reason for victim in plan.victims} == {
         name: f"its room on {name} is needed and {told}"
         if name == seat.node

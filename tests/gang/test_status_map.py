@@ -101,7 +101,7 @@ async def test_neither_a_standby_nor_who_has_lost_the_lease_writes(stage: Stage)
     await stage.after(SECONDS)
     first = await stage.version()
 
-    # It reads as long as it leads; the lease is gone when the write would leave.
+    # It reads as long as it leads; the lease was deleted when the write would leave.
     async def fenced(since: float) -> str:
         stage.lease.acts = False
         return "gangs: 3\n"
@@ -191,7 +191,7 @@ async def test_what_somebody_else_has_under_that_name_stays(stage: Stage) -> Non
         await stage.after(SELDOM_SECONDS)
     assert (await stage.client.get(PATH))["data"] == {"a": "b"}
     assert len(logs) == 1
-    assert "somebody else's" in logs[0]["error"]
+    assert "belongs to others" in logs[0]["error"]
     # An empty one is made for us, where we may not create.
     await stage.client.delete(PATH)
     await stage.client.create(BASE, {"metadata": {"name": "podgroup-extender-status"}})

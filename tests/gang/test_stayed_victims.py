@@ -87,7 +87,7 @@ async def test_where_nobody_else_is_left_the_refusal_says_whose_pods_do_not_go()
         await given_up(rig, 1)
         await given_up(rig, 2)
         await rig.until(lambda: "infeasible" in rig.outcomes("high"), "nobody is left")
-        assert "pods of namespace tenant did not go" in rig.messages("high")
+        assert "pods of namespace tenant did not terminate" in rig.messages("high")
 
 
 async def test_who_is_refused_in_rehearsal_is_not_chosen_again() -> None:

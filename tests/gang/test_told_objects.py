@@ -94,7 +94,7 @@ async def test_both_podgroups_read_of_a_preemption_once(rig: Rig) -> None:
         if (each["involvedObject"]["kind"], each["reason"]) == ("PodGroup", "Preempted")
     )
     assert "pod-group:default/high" in went["message"]
-    assert went["message"].endswith("it goes whole")
+    assert went["message"].endswith("it is evicted as a whole")
 
 
 async def test_a_waiting_member_has_one_reason_for_all_nodes(rig: Rig) -> None:

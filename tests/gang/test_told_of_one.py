@@ -46,7 +46,7 @@ def preemption(state: str, waits: int = 0, key: str = KEY) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        ("waiting", "its 1 seat is held; 1 pod has to go first: team/low-0"),
+        ("waiting", "its 1 seat is held; 1 pod has to terminate first: team/low-0"),
         ("open", "the room is there; 1 seat is not taken yet: team/high-0 on n0"),
         ("planned", "a plan is made (1 seat, 1 pod to evict) and is being rehearsed and recorded"),
     ],
@@ -108,9 +108,11 @@ def test_a_single_pod() -> None:
         "scheduler": "default-scheduler",
     }
     beside = Facts([], [preemption("open")], [], [])
-    assert "; 1 seat is kept free of it" in story_of_pod(pod, beside).reason
+    assert "; 1 seat is not free for it" in story_of_pod(pod, beside).reason
     its_own = Facts([], [preemption("waiting", key="pod:team/web")], [], [])
-    assert story_of_pod(pod, its_own).reason == "its seat on n0 is held, 1 pod has to go first"
+    assert (
+        story_of_pod(pod, its_own).reason == "its seat on n0 is held, 1 pod has to terminate first"
+    )
 
 
 def test_the_condition_of_a_podgroup() -> None:

@@ -40,7 +40,7 @@ def test_a_victim_that_has_become_part_of_another_whole_gang_is_no_victim() -> N
     assert isinstance(plan, Plan)
     settings = Settings()
     resolver = Resolver(settings.groups)
-    for state, why in ((cluster("low"), ""), (cluster("other"), "now goes as a whole")):
+    for state, why in ((cluster("low"), ""), (cluster("other"), "is now evicted as a whole")):
         found = unit_problem(plan.victims, plan.priority, state, resolver, Protections(settings))
         assert found.endswith(why)
         assert bool(found) == bool(why)

@@ -44,7 +44,7 @@ def test_half_of_a_gang_that_is_made_anew_one_by_one_is_no_gang() -> None:
     for members in ((*leaving[1:], new[0]), (*leaving[2:], *new[:2])):
         refusal = waiting.must_wait(gang(*members), NOW)
         assert refusal is not None
-        assert "on their way out" in refusal.message
+        assert "some of its members terminate" in refusal.message
     assert waiting.must_wait(gang(*new), NOW) is None
     # All of it is there before the last of the old ones is gone.
     assert waiting.must_wait(gang(*leaving, *new), NOW) is None

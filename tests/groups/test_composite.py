@@ -115,7 +115,7 @@ def test_groups_of_a_basic_one_start_by_themselves_and_go_with_it() -> None:
     state = snapshot(pods("a", "b"), groups)
     alone = gang(state, starts(state, "a-0"))
     assert (alone.key.name, alone.min_count, alone.starts_whole) == ("a", 2, True)
-    assert alone.notes == ("it goes with all of CompositePodGroup ns/'root'",)
+    assert alone.notes == ("it is evicted with all of CompositePodGroup ns/'root'",)
     assert goes(state, "a-0").name == ROOT
 
 

@@ -259,4 +259,4 @@ async def test_what_lasts_longer_than_the_drain_is_told_so() -> None:
         site.stop.set()
         code, text = await call
         assert code is Code.UNAVAILABLE
-        assert text == "stopping: the time for calls in flight is over"
+        assert text == "stopping: the time for open calls is over"

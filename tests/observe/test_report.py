@@ -67,7 +67,7 @@ def test_week_adds_up_and_says_what_stands_out() -> None:
     assert lines["pods evicted for others"] == ("2", "")
     assert lines["gangs that lost their quorum to gangs"] == ("1", "1")
     assert lines["... and to others"] == ("1", "")
-    assert lines["hours that their members sat so"] == ("2.0", "")
+    assert lines["hours that their members ran so"] == ("2.0", "")
     assert found.title == "Week of 2026-11-16, so far"
     assert [series.values[0][:4] for series in found.series] == [
         (2, 0, 0, 0),
@@ -85,7 +85,7 @@ def test_week_in_which_nothing_was_seen_says_so() -> None:
     kept = report_of(Ledger(8, 10))
     found = weekly(kept, (), choose(kept, "this"))
     assert found.findings == (
-        "No gang waited for its quorum, and nobody was evicted by preemption.",
+        "No gang waited for its quorum, and no pod was evicted by preemption.",
     )
     assert "<svg" in page(found)
     assert markdown(found)

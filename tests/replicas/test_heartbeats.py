@@ -22,7 +22,7 @@ def test_only_what_has_shown_life_can_be_late() -> None:
     beats.beat("tick")
     beats.beat("search")
     clock.now += 11
-    assert beats.late() == ["tick has not shown life for 11 s"]
+    assert beats.late() == ["tick has made no progress for 11 s"]
     beats.beat("tick")
     assert beats.late() == []
     clock.now += 60

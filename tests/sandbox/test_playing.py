@@ -317,7 +317,7 @@ async def test_the_story_shows_plan_and_victims() -> None:
     steps = f"steps:\n{LOW}  - waitRunning: low\n{ONE}  - waitRunning: one\n"
     _, story, _ = await play(parse(HEAD + steps), answers=answers)
     assert story.count("1 seat, 1 pod to evict, optimal") == 1
-    assert "low-0 goes: its room is needed" in story
+    assert "low-0 is evicted: its room is needed" in story
     assert "n0 [" in story
 
 

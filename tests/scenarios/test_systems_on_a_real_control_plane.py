@@ -114,7 +114,7 @@ class Play:
         self._nodes = [f"{self._short}-{i}" for i in range(4)]
 
     def prepare(self) -> None:
-        """Its nodes, with the low gang on them, and what tells of its gangs."""
+        """Its nodes, with the low gang on them, and what explains its gangs."""
         for name in self._nodes:
             self._client.create(make_node(name, labels={"bed": self._short}))
         for cls in ("low", "high"):

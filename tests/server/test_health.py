@@ -38,7 +38,7 @@ class TestHealth:
     async def test_dead_parts_ask_for_a_restart(
         self, site: Running, web: aiohttp.ClientSession
     ) -> None:
-        site.dead = ["tick has not shown life for 61 s"]
+        site.dead = ["tick has made no progress for 61 s"]
         for path in ("/healthz", "/livez"):
             async with web.get(site.url(path)) as answer:
                 assert answer.status == 500

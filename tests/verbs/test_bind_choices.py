@@ -56,7 +56,7 @@ async def asked(verb: Bind) -> str:
         ({}, FLIGHT, "a watch is down", True, "the plan: a watch is down"),
         ({}, None, "a watch is down", False, "alone"),
         ({}, None, None, False, "alone"),
-        ({}, None, None, True, f"{gang_key('g')}: no plan in flight has a seat for p"),
+        ({}, None, None, True, f"{gang_key('g')}: no open plan has a seat for p"),
     ],
 )
 async def test_who_binds_a_pod(
@@ -135,7 +135,7 @@ async def test_who_has_waited_for_room_is_looked_at_anew() -> None:
         verb._context.waiting_gang = lambda pod: waiting  # type: ignore
 
     rooms.changed = gone
-    assert "no plan in flight has a seat" in await asked(verb)
+    assert "no open plan has a seat" in await asked(verb)
 
 
 async def test_nobody_is_bound_before_recovery() -> None:

@@ -209,7 +209,7 @@ async def test_a_member_beyond_the_quorum_has_no_seat() -> None:
     ("state", "going", "leaving", "words"),
     [
         (PreemptionState.PLANNED, 0, 0, "its plan is being recorded"),
-        (PreemptionState.WAITING, 1, 2, "waits for 3 pods to go away (grace up to 30 s)"),
+        (PreemptionState.WAITING, 1, 2, "waits for 3 pods to terminate (grace up to 30 s)"),
         (PreemptionState.CHANGING, 1, 0, "which is no longer sure: another plan is searched for"),
     ],
 )
@@ -330,7 +330,7 @@ async def test_who_comes_to_a_gang_that_is_being_evicted_waits_until_it_has_gone
     answer = await desk(MEMBER, "n0", "n1")
     assert not answer.node_names
     assert answer.failed_and_unresolvable["n0"] == (
-        f"{KEY}: who joins it waits until it has been evicted"
+        f"{KEY}: a new member waits until it has been evicted"
     )
     assert ("held back", str(KEY)) in desk.said
     desk.going = set()

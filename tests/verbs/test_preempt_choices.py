@@ -271,8 +271,8 @@ class TestBreakingAGang:
 @pytest.mark.parametrize(
     ("state", "victims", "waits", "told"),
     [
-        (PreemptionState.EVICTING, 2, 1, "waits for 3 pods to go away (grace up to 45 s)"),
-        (PreemptionState.WAITING, 1, 0, "waits for 1 pod to go away (grace up to 45 s)"),
+        (PreemptionState.EVICTING, 2, 1, "waits for 3 pods to terminate (grace up to 45 s)"),
+        (PreemptionState.WAITING, 1, 0, "waits for 1 pod to terminate (grace up to 45 s)"),
         (PreemptionState.PLANNED, 0, 0, "its plan is being recorded"),
         (PreemptionState.CHANGING, 2, 1, "which is no longer sure: another plan is searched for"),
         (PreemptionState.CHANGING, 0, 0, "which is no longer sure: another plan is searched for"),

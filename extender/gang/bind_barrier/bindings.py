@@ -220,13 +220,14 @@ class Bindings:
             if failed:
                 told = "; ".join(f"{each.binding}: {each.why}" for each in failed[:3])
                 self._fail(
-                    preemption, f"{preemption.key}: nobody is bound, a binding is refused: {told}"
+                    preemption,
+                    f"{preemption.key}: no member is bound, a binding is refused: {told}",
                 )
                 return
             why = self._preemptions.preconditions.problem(preemption)
             if why:
                 self._preemptions.replan(preemption, why)
-                self._fail(preemption, f"{preemption.key}: nobody is bound: {why}")
+                self._fail(preemption, f"{preemption.key}: no member is bound: {why}")
                 return
             self.barriers["opened"] += 1
             self._open(preemption)
@@ -310,7 +311,7 @@ class Bindings:
 
     def _released(self, preemption: Preemption, why: str) -> None:
         """The plan has ended, or does not hold any more: see Book.released."""
-        self._fail(preemption, f"{preemption.key}: nobody is bound: {why}")
+        self._fail(preemption, f"{preemption.key}: no member is bound: {why}")
         if preemption.over:
             self._opened.discard(preemption.id)
 
@@ -335,7 +336,8 @@ class Bindings:
             seconds = self._settings.hold_seconds
             self._fail(
                 preemption,
-                f"{preemption.key}: nobody is bound: {missing} did not come within {seconds:g} s",
+                f"{preemption.key}: no member is bound: {missing} did not arrive "
+                f"within {seconds:g} s",
             )
             return
         self._refused.look(preemption)
@@ -349,7 +351,7 @@ class Bindings:
         """Answer all that is held with an error, and whoever comes from now on."""
         self._stopped = why
         for preemption in self._reservations:
-            self._fail(preemption, f"{preemption.key}: nobody is bound: {why}")
+            self._fail(preemption, f"{preemption.key}: no member is bound: {why}")
 
     def describe(self) -> list[dict[str, object]]:
         """Return, for a person, what is held and whom it waits for."""

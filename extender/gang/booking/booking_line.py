@@ -204,11 +204,11 @@ class BookingLine:
             return f"it has had its place for fairness.horizonSeconds ({self._horizon:g})", True
         slips = self._tenures[booking.gang].slips
         if slips >= MOST_SLIPS:
-            return f"the start that it was told has passed {counted(slips, 'time')}", True
+            return f"its booked start has passed {counted(slips, 'time')}", True
         if had >= self._patience and self._wall() > (booking.start or -inf):
             for pod in still_there(booking, snapshot):
                 if pod.namespace == booking.gang.namespace and not self._is_sure(pod):
-                    return "it waits for pods of its own namespace that nobody makes end", False
+                    return "it waits for pods of its own namespace without a time limit", False
         return "", False
 
     def _slips(self, booking: Booking, snapshot: Snapshot) -> Iterator[Pod]:

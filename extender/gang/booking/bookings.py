@@ -496,7 +496,7 @@ def _story(booking: Booking) -> Refusal:
         code=Code.BOOKED,
         message=f"booked start: its seats are on {counted(len(booking.nodes()), 'node')}, and "
         f"{counted(len(booking.awaited), 'pod', 'there is', 'there are')} waited for, {when}; "
-        "nobody is evicted, and what comes free there is kept for it",
+        "no pod is evicted, and room that becomes free there is reserved for it",
     )
 
 
@@ -505,8 +505,8 @@ def _lost(key: GangKey, why: str) -> Refusal:
     return Refusal(
         gang=key,
         code=Code.BOOKED,
-        message=f"its booked start has lost its turn: {why}; it is kept only as long as nobody "
-        "else wants the room, and the gang waits behind the others",
+        message=f"its booked start was lost: {why}; it is kept only as long as no other "
+        "gang needs the room, and the gang waits behind the others",
     )
 
 

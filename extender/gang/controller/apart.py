@@ -56,5 +56,5 @@ class Apart:
         """Warn the owners of pods that the planner has set aside."""
         for pod, why in aside:
             log.error("a pod is left where it is", pod=pod.key, why=why)
-            note = f"This pod is not preempted, and what is planned goes on without it: it {why}"
+            note = f"This pod is not evicted, and plans are made without it: it {why}"
             self._notices.warned(pod, NOT_JUDGED, note)

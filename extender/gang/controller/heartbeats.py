@@ -41,5 +41,5 @@ class Heartbeats:
         texts = [f"{name} has ended: {why}" for name, why in sorted(self._dead.items())]
         for name, last in sorted(self._last.items()):
             if name not in self._dead and now - last > self._bounds.get(name, BOUND_SECONDS):
-                texts.append(f"{name} has not shown life for {now - last:.0f} s")
+                texts.append(f"{name} has made no progress for {now - last:.0f} s")
         return texts

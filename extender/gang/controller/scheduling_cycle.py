@@ -259,8 +259,8 @@ class SchedulingCycle:
         return Refusal(
             gang=gang.key,
             code=Code.SETTLING,
-            message="a part of it went for a more urgent gang and the rest still has to: who takes "
-            "their place is planned for after that",
+            message="part of this gang was preempted by a more urgent gang, and the rest is still "
+            "being evicted; the gang is planned again after that",
         )
 
     def _promised(self, gang: Gang) -> Refusal | None:
@@ -271,8 +271,8 @@ class SchedulingCycle:
             going = [seated[uid] for uid in preemption.victims if uid in seated]
             if going and preemption.key != gang.key:
                 message = (
-                    f"{min(going)} is to go for the more urgent {preemption.key}: "
-                    "who joins the others is planned for after that"
+                    f"{min(going)} is being evicted for the more urgent {preemption.key}; "
+                    "the gang is planned again after that"
                 )
                 return Refusal(gang=gang.key, code=Code.SETTLING, message=message)
         return None
@@ -280,7 +280,7 @@ class SchedulingCycle:
     def _rolled_back(self, gang: Gang) -> Refusal | None:
         if not self.undoing(gang.key):
             return None
-        message = "it was bound in part, and who was bound of it is deleted first (seats.rollback)"
+        message = "it was bound in part, and its bound members are deleted first (seats.rollback)"
         return Refusal(gang=gang.key, code=Code.SETTLING, message=message)
 
     def _unseen(self, gang: Gang) -> Refusal | None:
@@ -425,7 +425,7 @@ class SchedulingCycle:
         for other in self._reservations:
             wanted = other.key in draft.plan.takes_over or str(other.key) in broken
             if wanted and other.binding and other.key != draft.key:
-                return f"the members of {other.key} are just taking their seats"
+                return f"the members of {other.key} are being bound"
         return ""
 
     def _broken(self, plan: Plan) -> set[str]:
@@ -443,10 +443,10 @@ class SchedulingCycle:
                 continue
             other.yields = other.key in plan.takes_over or str(other.key) in broken
             if other.key in plan.takes_over:
-                why = f"its seats go to the more urgent {plan.gang}"
+                why = f"its seats are taken over by the more urgent {plan.gang}"
                 self._preemptions.end(other, Outcome.GAVE_UP, why)
             elif str(other.key) in broken:
-                why = f"its members go for the more urgent {plan.gang}"
+                why = f"its members are evicted for the more urgent {plan.gang}"
                 self._preemptions.end(other, Outcome.GAVE_UP, why)
         self._waiting.planned(plan.gang)
         decision = of_plan(plan, time=self._clocks.wall(), verb=verb, seconds=seconds)

@@ -164,8 +164,8 @@ class Waiting:
             return Refusal(
                 gang=gang.key,
                 code=Code.SETTLING,
-                message=f"{why}, and some of its members are on their way "
-                "out: whoever takes their place is waited for",
+                message=f"{why}; some of its members terminate, and "
+                "their replacements are waited for",
             )
         quiet = now - self._grown.get(gang.key, float("-inf"))
         if quiet >= self._settle_seconds:

@@ -69,7 +69,7 @@ class EvictedStore(WrittenBehind):
         leadership: Leadership,
         background: Background,
     ) -> None:
-        super().__init__(leadership, background, "who was evicted before is not written")
+        super().__init__(leadership, background, "the history of evictions is not written")
         self._list = ConfigMapList(client, namespace, NAME, KEY)
         self._signer = signer
         self._wanted: Sequence[Evicted] = ()
@@ -85,12 +85,14 @@ class EvictedStore(WrittenBehind):
         signature = annotations.get(SIGNATURE, "")
         why = self._signer.problem(NAME, 0, digest_of([text.encode()]), signature)
         if why:
-            log.warning("who was evicted before is not known", config_map=NAME, why=why)
+            log.warning("the history of evictions is not known", config_map=NAME, why=why)
             return []
         try:
             kept = msgspec.json.decode(text, type=list[Evicted])
         except msgspec.DecodeError as error:
-            log.warning("who was evicted before cannot be read", config_map=NAME, error=str(error))
+            log.warning(
+                "the history of evictions cannot be read", config_map=NAME, error=str(error)
+            )
             return []
         latest = now + CLOCK_SECONDS
         return [each for each in kept if max(each.at, each.resumed) <= latest and each.times > 0]

@@ -40,7 +40,7 @@ from extender.search.census import FREE, STAYS
 
 NEVER = "preemptionPolicy of the gang is Never"
 NOT_IN_TIME = "terminates, but not within the patience"
-REPLACED = "a placeholder of YuniKorn, in whose place a pod of its application comes"
+REPLACED = "a placeholder of YuniKorn, which a pod of its application replaces"
 TOO_URGENT = "priority {} is not below {}"
 _TOO_URGENT = re.compile(TOO_URGENT.format(r"(-?\d+)", r"-?\d+"))
 
@@ -234,7 +234,7 @@ class Preemptability:
                 return shield.why
         if verdict is not None and verdict.shield is not None and asked < verdict.shield.below:
             return (
-                f"its gang {verdict.gang.key} goes whole or stays, "
+                f"its gang {verdict.gang.key} is evicted completely or not at all, "
                 f"and {verdict.shielded} stays: {verdict.shield.why}"
             )
         return "" if preemptor.preempts else NEVER

@@ -161,13 +161,14 @@ class Protections:
                 )
             found.append(Shield(why, self._below(BUDGET, pod.namespace, snapshot), gang=True))
         if owner is not None and owner.kind == "DaemonSet" and not plan.evict_daemon_set_pods:
-            why = "a DaemonSet's pod comes back to its node"
+            why = "its DaemonSet creates it again on its node"
             found.append(self._opted(DAEMON_SET, pod, snapshot, why))
         for key, said in opt_outs(pod.labels, pod.annotations):
             found.append(self._opted(key, pod, snapshot, said))
         if gang is not None and gang.budget is not None and pod.uid in gang.kept:
             few = len(gang.bound) - len(gang.kept)
-            why = f"{gang.budget} of its gang lets {few} of {counted(len(gang.bound), 'pod')} go"
+            those = f"{few} of {counted(len(gang.bound), 'pod')}"
+            why = f"{gang.budget} of its gang allows {those} to be evicted"
             found.append(self._opted(gang.budget.key, pod, snapshot, why))
         return found
 

@@ -226,7 +226,7 @@ class Elector:
             lease = await self._store.get()
         except NotFound:
             if self._term:
-                self._stop_acting("the lease is gone", hand_over=False)
+                self._stop_acting("the lease was deleted", hand_over=False)
                 return False
             if self.holder not in ("", self.identity) and self._valid(start):
                 return False  # Somebody has deleted it, and its holder may not know yet.

@@ -59,6 +59,6 @@ class EvictionBudget:
             return ""
         return (
             f"namespace {namespace} may have {counted(self._most, 'pod')} evicted an hour "
-            f"(eviction.perNamespaceHour): {used} went in the last hour, "
+            f"(eviction.perNamespaceHour): {used} were evicted in the last hour, "
             f"and this plan would evict {planned}"
         )

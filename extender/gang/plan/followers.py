@@ -30,7 +30,7 @@ def with_followers(
     alone, whole = replace(gang, followers=()), _whole(gang)
     best = planned(whole, masks)
     if isinstance(best, Refusal):
-        those = "pod that comes" if len(gang.followers) == 1 else "pods that come"
+        those = "pod that is created" if len(gang.followers) == 1 else "pods that are created"
         text = f"with the {len(gang.followers)} {those} once these run: {best.message}"
         return replace(best, message=cut(text))
     key = exclusive.topology_key(gang)
@@ -82,7 +82,7 @@ def _no_domains(gang: Gang, key: str, snapshot: Snapshot) -> Refusal:
         gang=gang.key,
         code=Code.INFEASIBLE,
         message=f"exclusive topology: each of its Jobs needs a {key} of its own with room for all "
-        "of its pods, and no such choice was found; nobody is evicted for a part",
+        "of its pods, and no such choice was found; no pod is evicted for a part",
         generation=snapshot.generation,
     )
 

@@ -165,7 +165,7 @@ def _admitted(item: Obj, what: str, classes: Mapping[str, PriorityClass]) -> Obj
         source = f"PriorityClass {chosen.name!r}" if chosen.name else "no PriorityClass"
         raise InvalidInput(
             f"{what}: spec.priority {stated!r} would be refused, {source} makes it {chosen.value}: "
-            "name a PriorityClass (it may stand in the same manifest)"
+            "name a PriorityClass (it may be in the same manifest)"
         )
     policy = "PreemptLowerPriority" if chosen.preempts else "Never"
     asked = text(spec.get("preemptionPolicy"), f"{what}: spec.preemptionPolicy")

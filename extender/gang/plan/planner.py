@@ -63,7 +63,7 @@ from extender.search.problem import Infeasible, Limits, Vector
 from extender.search.problem.stop import Flag, OutOfTime, Stop
 
 Text = TypeVar("Text")
-UNTOLD = "the reasons cannot be told; please report this"
+UNTOLD = "the reasons cannot be given; please report this"
 MAX_STRIKES = 16
 """How many times step 5 may strike out seats before the planner gives up."""
 
@@ -262,7 +262,7 @@ class Planner:
             if node not in snapshot.nodes:
                 return f"node {node} is gone"
             if uid not in members:
-                return f"member {uid} does not wait for a seat any more"
+                return f"member {uid} is not pending any more"
         failed = failures(after, [(members[uid], node) for uid, node in seats.items()])
         return "; ".join(f"{pod.name} on {node}: {why}" for pod, node, why in failed[:3])
 

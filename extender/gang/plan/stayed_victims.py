@@ -27,7 +27,7 @@ from extender.model.objects import GangKey
 from extender.model.snapshot import EMPTY
 from extender.model.texts import counted, cut
 
-DID_NOT_GO = "did not go when they were evicted for"
+DID_NOT_GO = "did not terminate when they were evicted for"
 TOOK_SEATS = "took reserved room without passing filter (spec.nodeName), of"
 FREE_TRIES = 1
 """So many plans that a namespace's pods were the end of have no consequence."""

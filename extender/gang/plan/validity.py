@@ -90,7 +90,7 @@ def member_problem(
     waiting = {pod.uid for pod in gang.pending}
     for seat in plan.seats:
         if seat.uid in seats and seat.uid not in waiting:
-            return f"member {seat.namespace}/{seat.name} does not wait for a seat any more"
+            return f"member {seat.namespace}/{seat.name} is not pending any more"
     if gang.missing > len(seats) and (gang.size_known or not binding):
         return (
             f"{gang.key} now lacks {counted(gang.missing, 'member')} of its quorum, "
@@ -133,7 +133,7 @@ def victim_problem(
     if pod.deleting:
         return ""
     if not alone and gang is not None and victim.unit != str(gang.key) and gang.goes_whole:
-        return f"its gang {gang.key} now goes as a whole"
+        return f"its gang {gang.key} is now evicted as a whole"
     return ""
 
 
@@ -198,10 +198,11 @@ def unit_problem(
                     continue
                 why = _pod_problem(extra, gang, priority, snapshot, protections)
                 if not why:
-                    return f"{extra.key} has joined the gang {victim.unit}, which goes whole"
+                    whole = "which is evicted as a whole"
+                    return f"{extra.key} has joined the gang {victim.unit}, {whole}"
             why = _gang_shield(gang, priority, snapshot, protections)
             if why:
-                return f"{victim.unit} goes whole or stays, and {why}"
+                return f"{victim.unit} is evicted completely or not at all, and {why}"
             break
     return ""
 

@@ -91,7 +91,7 @@ class _Reasons:
                     else f"{pod.node} itself is not used"
                 )
                 why = f"{together}; {idle}"
-            why = why or "a placement rule of the members needs it gone"
+            why = why or "a placement rule of the members excludes it"
             asked = asked_to_stay(pod)
             told = f"; {asked} does not count here (policy.optOut)" if asked else ""
             yield pod, Reason(why + told, needs)
@@ -125,10 +125,10 @@ class _Reasons:
         members = self._snapshot.members.get(unit.gang, ()) if unit.gang is not None else ()
         stay = sum(bool(p.node) and not p.deleting and p.uid not in going for p in members)
         if not stay:
-            return "its gang goes whole"
+            return "its gang is evicted as a whole"
         if len(going) == 1:
             return f"{counted(stay, 'pod')} of its gang may not be evicted"
-        return f"its gang goes but for {counted(stay, 'pod')} that may not be evicted"
+        return f"its gang is evicted but for {counted(stay, 'pod')} that may not be"
 
 
 def _lacking(trial: Trial) -> list[tuple[int, str, dict[int, int]]]:

@@ -117,7 +117,7 @@ class Notices:
         if sent.whole and (claim.plan_id, sent.name) not in self._units_told:
             self._units_told[claim.plan_id, sent.name] = True
             self._tell_objects(
-                GangKey.read(sent.name), "Preempted", f"{claim.message}; it goes whole"
+                GangKey.read(sent.name), "Preempted", f"{claim.message}; it is evicted as a whole"
             )
         if first and preemption is not None:
             self._tell_members(preemption)
@@ -127,7 +127,7 @@ class Notices:
         left, victim, why = len(refused.left), refused.victim, refused.failure.why
         name, preemptor = refused.name, refused.claim.preemptor
         note = (
-            f"{name} was to go as a whole for {preemptor}, and {left} of its pods "
+            f"{name} was to be evicted as a whole for {preemptor}, and {left} of its pods "
             f"{'is' if left == 1 else 'are'} still there: the eviction of "
             f"{victim.namespace}/{victim.name} is refused: {why}"
         )
@@ -174,8 +174,8 @@ class Notices:
     def record_aside(self, namespace: str, aside: RejectedRecord) -> None:
         """Warn of a plan record that is not taken for one."""
         note = (
-            f"This ConfigMap looks like a record of a plan in flight, but {aside.why}. Nothing is "
-            "done with it, and it is not deleted; if no plan of an earlier version was in flight, "
+            f"This ConfigMap looks like a plan record, but {aside.why}. It is "
+            "neither used nor deleted; if no plan of an earlier version was open, "
             "find out who wrote it"
         )
         uid = aside.uid or aside.name

@@ -167,7 +167,7 @@ class StatusMap:
             there.get("data") or there.get("binaryData")
         ):
             raise Foreign(
-                f"ConfigMap {self._named} has no label {MARK_LABEL}: it is somebody else's, and "
+                f"ConfigMap {self._named} has no label {MARK_LABEL}: it belongs to others, and "
                 "left as it is; delete it, or choose another status.name"
             )
         body["metadata"]["resourceVersion"] = found["resourceVersion"]

@@ -43,7 +43,7 @@ PREEMPTION_STATES: Mapping[str, str] = {
     PreemptionState.PLANNED: "its plan is rehearsed and recorded, nothing is evicted yet",
     PreemptionState.EVICTING: "evictions are being sent",
     PreemptionState.WAITING: "all evictions are sent, victims terminate",
-    PreemptionState.OPEN: "the room is there, members take their seats",
+    PreemptionState.OPEN: "the room is free, members are being bound",
     PreemptionState.CHANGING: "its plan does not hold any more, another one is searched for",
 }
 """States of a plan in flight in words."""

@@ -299,7 +299,7 @@ class Lives:
                     start=acting,
                     end=over if opened is None else opened,
                     attributes={**plan, "podgroup.pods": following.leaving},
-                    trouble="not all of them went" if opened is None else "",
+                    trouble="not all of them terminated" if opened is None else "",
                 )
             )
         for (state, start), end in zip(path, ends, strict=False):

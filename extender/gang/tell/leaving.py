@@ -58,5 +58,5 @@ def after_eviction(victims: Sequence[Obj]) -> str:
         which = f"{bare} of them have" if several and bare < len(owners) else "it has"
         which = "they have" if several and bare == len(owners) else which
         wish = "them again if they are wanted" if bare > 1 else "it again if it is wanted"
-        lines.append(f"{which} no owner, so nobody makes another: create {wish}")
+        lines.append(f"{which} no owner, so it is not created again: create {wish}")
     return "; ".join(lines)

@@ -23,7 +23,7 @@ NEXT_BY_CODE = {
         "`what-if GANG` says what would change it: more room, a smaller quorum and a higher "
         f"priority are tried; {TRY}"
     ),
-    "conflict": "repair what is named above; until then nobody is evicted for it, and its pods may "
+    "conflict": "repair what is named above; until then no pod is evicted for it, and its pods may "
     "still be victims",
     "not-needed": "nothing: its quorum has nodes",
     "incomplete": "create the members that are missing: look at its Job or JobSet, at quota and "
@@ -31,11 +31,11 @@ NEXT_BY_CODE = {
     "stale": "look at the server's connection to the API server: /readyz and its log say more",
     "settling": "nothing, it is planned for in a moment; a PodGroup with minCount saves the wait",
     "penalty": "nothing, it is planned for again soon; `decisions GANG` says why its plan failed",
-    "booked": "nothing, its turn comes; `/debug/limits` tells whom it waits for",
-    "unseen": "nothing, kube-scheduler's next attempt tells; if it stays, look at the members' "
-    "volumes and claims with `kubectl describe pod`",
+    "booked": "nothing, it starts in its turn; `/debug/limits` says which pods it waits for",
+    "unseen": "nothing, kube-scheduler's next attempt decides; if it stays pending, look at the "
+    "members' volumes and claims with `kubectl describe pod`",
     "changed": "nothing: it is planned for again with the next attempt",
-    "suspended": "repair what made its plans fail, as told above; it is planned for again when the "
+    "suspended": "repair what made its plans fail, see above; it is planned for again when the "
     "time given is over",
     "turn": "nothing: it is planned for when other namespaces have had theirs",
     "budget": "wait until its namespace may evict again, or plan for fewer victims",
@@ -46,7 +46,7 @@ NEXT_BY_CODE = {
 """Refusal code -> what to do; a test compares it with the codes that there are."""
 
 NEXT_GATED = (
-    "nothing here: whoever made the gates removes them (spec.schedulingGates), Kueue when there is "
+    "nothing here: the owner of the gates removes them (spec.schedulingGates), Kueue when there is "
     "quota; nothing is evicted before that"
 )
 NEXT_LOST = (
@@ -207,7 +207,7 @@ def _reason_in_flight(preemption: Obj, facts: Facts) -> str:
     else:
         reason = (
             f"its {counted(len(seats), 'seat', 'is', 'are')} held; "
-            f"{counted(len(going), 'pod', 'has', 'have')} to go first: "
+            f"{counted(len(going), 'pod', 'has', 'have')} to terminate first: "
             f"{_some(going, seats=False)}"
         )
     errors = [

@@ -182,7 +182,7 @@ class WhatIfs:
 def _going_on(cancel: array[int], until: float) -> None:
     """Raises InvalidInput once nobody waits for the answer, or it took too long to begin."""
     if cancel[0]:
-        raise InvalidInput("nobody waits for the answer any more")
+        raise InvalidInput("no caller waits for the answer any more")
     if time.monotonic() > until:
         raise InvalidInput(f"it takes more than {READ_SECONDS:g} s to make its pods")
 

@@ -62,7 +62,7 @@ def _columns(problem: Problem, nodes: int, resources: int) -> None:
 
 def _classes(problem: Problem, nodes: int, resources: int) -> None:
     if not problem.classes:
-        raise InvalidInput("classes is empty: nobody wants a seat")
+        raise InvalidInput("classes is empty")
     for index, cls in enumerate(problem.classes):
         where = f"classes[{index}] ({cls.name})"
         _length(cls.request, resources, f"{where}.request")
