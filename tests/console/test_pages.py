@@ -116,7 +116,7 @@ async def test_gang_in_preemption(site: Site, web: aiohttp.ClientSession) -> Non
 
 async def test_gang_that_is_refused(site: Site, web: aiohttp.ClientSession) -> None:
     text = (await read(web, site, "gang?name=giant-eval")).words
-    assert "cannot fit: with every evictable pod gone" in text
+    assert "if every possible victim is evicted" in text
     assert "21 short" in text
     assert "What would change it" in text
     assert "free room for 21 more of giant-eval-" in text

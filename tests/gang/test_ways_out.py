@@ -156,7 +156,7 @@ def test_a_priority_is_named_only_where_budgets_and_rules_leave_a_plan() -> None
 
 def test_amounts_are_told_as_people_write_them() -> None:
     message = refused(urgent_and_large(), "large").message
-    assert "a member asks 3 CPU, the nearest lacks" in message
+    assert "a member needs 3 CPU, the nearest lacks" in message
     assert "3000" not in message
 
 
@@ -251,7 +251,7 @@ def test_free_room_is_not_named_where_members_keep_each_other_apart() -> None:
     ]
     nodes = [node("n0", labels={"zone": "a"})]
     answer = refused(snapshot(nodes, [head, *workers], [group("high", 3)]), "high")
-    assert "2 of 3 seats" in answer.message
+    assert "2 of 3 members fit" in answer.message
     assert not any("free room" in way.text for way in answer.ways)
 
 

@@ -83,7 +83,7 @@ def _play(cluster: Cluster) -> None:
     few = last_event(client, "few-0", "GangIncomplete")
     assert "waits for members: 1 of 3 exist" in few
     big = last_event(client, "big-0", "GangDoesNotFit")
-    assert "3 of 4 seats are found" in big
+    assert "3 of 4 members fit" in big
     # Every node has room: kube-scheduler repeats our reason, one for all nodes, and adds its own
     # word on preemption.
     last_event(client, "tiny-0", "GangIncomplete")

@@ -92,7 +92,7 @@ def _large(cluster: Cluster) -> dict[str, Any]:
             for one in events
             if one["reason"] == "GangDoesNotFit"
         }
-        return wanted <= found.keys() and all("2 of 6 seats" in why for why in found.values())
+        return wanted <= found.keys() and all("2 of 6 members fit" in why for why in found.values())
 
     client.wait_for(told_of, SECONDS, "events")
     # One reason for all nodes, however many there are.

@@ -52,10 +52,10 @@ def refusal(
     best = max(offers, key=lambda offer: (min(sum(offer.counts), problem.need), offer.counts))
     short = _missing(problem, best.counts)
     reasons = [
-        f"with every evictable pod gone {min(sum(best.counts), problem.need)} of "
-        + counted(max(problem.need, sum(c.least for c in problem.classes)), "seat", "is", "are")
-        + " found"
+        f"{min(sum(best.counts), problem.need)} of "
+        + counted(max(problem.need, sum(c.least for c in problem.classes)), "member", "fits", "fit")
         + (" in the best topology domain" if problem.domain is not None else "")
+        + " if every possible victim is evicted"
     ]
     reasons += [_class_reason(problem, best.shortages[cls], cls, members) for cls, members in short]
     reasons += _cap_reasons(problem, best.region, [cls for cls, _ in short])
@@ -81,9 +81,8 @@ def _class_reason(problem: Problem, shortage: Shortage, cls: int, members: int) 
     # Where one class has room enough, a rule of its members is what lacks.
     roomy = len(problem.classes) == 1 and shortage.seats >= problem.need
     parts = [
-        f"{problem.resources[r]} is what {nodes} of them "
-        f"{'lacks' if nodes == 1 else 'lack'} for one more "
-        f"(a member asks {format_resource(problem.resources[r], rule.request[r])}, "
+        f"{nodes} of them {'lacks' if nodes == 1 else 'lack'} {problem.resources[r]} "
+        f"(a member needs {format_resource(problem.resources[r], rule.request[r])}, "
         f"the nearest lacks {format_resource(problem.resources[r], least)})"
         for r, nodes, least in (() if roomy else shortage.lacking)
     ]
