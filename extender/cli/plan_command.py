@@ -100,8 +100,8 @@ def answer_for(args: argparse.Namespace) -> Plan | Refusal:
         if named := strangers(question, key):
             note(
                 f"members of {key} name {some([quoted(name) for name in named])} as "
-                "their scheduler: planned as if it asks this extender (schedulerNames in --config "
-                "says who does)"
+                "their scheduler: planned as if it calls this extender (schedulerNames in --config "
+                "names those that do)"
             )
         update(f"planning for {key}")
         return answer(question, key, args.seconds)

@@ -23,7 +23,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "sandbox",
         help="play a scenario in an embedded cluster",
         description="Start an in-process API server subset, a small scheduler that speaks the "
-        "extender protocol, and the real serve; play a scenario, tell what happens, and exit "
+        "extender protocol, and the real serve; play a scenario, show what happens, and exit "
         "non-zero when a promise is broken. No cluster, no Docker, no network.",
         epilog=statuses("an expectation or a promise is broken", ok="played, and all held"),
     )

@@ -7,7 +7,7 @@ from extender.cli.rule import Rule
 SCHEDULER_RULES = {
     "not-configured": Rule(
         "error",
-        "kube-scheduler never asks, so it evicts pod by pod as if nothing were installed",
+        "kube-scheduler never calls preempt, so it evicts pod by pod as if nothing were installed",
         "add the entry of manifests/kube-scheduler-config.yaml, or name ours with --extender-url",
     ),
     "preempt-after": Rule(
@@ -65,7 +65,8 @@ SCHEDULER_RULES = {
     ),
     "scheduler-unknown": Rule(
         "warning",
-        "its gangs are planned for, but a scheduler that does not ask us gives their seats away",
+        "its gangs are planned for, but a scheduler without the extender places others on their "
+        "nodes",
         "check that scheduler's configuration too, or take the name out",
     ),
     "feature-gate": Rule(

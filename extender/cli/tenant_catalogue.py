@@ -70,7 +70,7 @@ LIMIT_RULES = {
         "warning",
         "/livez fails after a minute without progress, so the process restarts before a search "
         "that does not end is stopped",
-        "let plan.seconds and plan.overrunSeconds come to less than 60",
+        "set plan.seconds and plan.overrunSeconds to less than 60 in all",
     ),
     "share-whole": Rule(
         "hint",

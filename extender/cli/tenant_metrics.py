@@ -10,7 +10,8 @@ def expose(metrics: Metrics, replica: Replica) -> None:
     """Show them, of whatever coordinator acts at the moment of a scrape."""
     metrics.source(
         "records_aside",
-        "ConfigMaps that look like plan records and are kept aside: unreadable, or not ours.",
+        "ConfigMaps that look like plan records and are kept aside: unreadable, or written by "
+        "others.",
         lambda: {"all": float(len(replica.coordinator.records.aside))},
         label="of",
     )

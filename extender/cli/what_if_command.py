@@ -36,7 +36,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Register the command and its options."""
     parser = subparsers.add_parser(
         "what-if",
-        help="say what a running server would evict for a gang that is not there yet",
+        help="say what a running server would evict for a gang that does not exist yet",
         description="Plan for a manifest on the cluster as a running server sees it. Nothing is "
         "created, held or evicted.",
     )
@@ -48,7 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument("name", type=one_name, nargs="?", metavar="GANG", help="the same as --gang")
     parser.add_argument(
-        "--gang", help="of several, or one that is there already: NAME, NAMESPACE/NAME or its key"
+        "--gang", help="of several, or one that exists already: NAME, NAMESPACE/NAME or its key"
     )
     parser.add_argument(
         "--cost-order",

@@ -31,7 +31,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "why",
         help="say why a pod or a gang is pending or was evicted, and what to do",
         description="Ask a running server about a pod or a gang: the reason, the decision behind "
-        "it and the next step. Pods that a plan evicted and gangs that are gone are found by the "
+        "it and the next step. Pods that a plan evicted and gangs that ended are found by the "
         "names they had, as long as the decision is kept.",
     )
     parser.add_argument(

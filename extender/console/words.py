@@ -70,7 +70,7 @@ OUTCOMES = {
 ENDS = {
     "waiting": "still waits",
     "whole": "has its quorum",
-    "gone": "gone without it",
+    "gone": "ended without it",
 }
 """How an observed gang's waiting ended."""
 

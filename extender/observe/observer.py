@@ -333,4 +333,4 @@ class Observer:
             try:
                 self._decided(decision)
             except Exception:
-                log.exception("decision not told", gang=decision.gang)
+                log.exception("a decision is not reported", gang=decision.gang)

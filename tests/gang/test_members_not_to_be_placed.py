@@ -70,10 +70,10 @@ def test_members_of_another_scheduler_exist_and_are_not_to_be_made() -> None:
     gang, answer = refused(members(gated=0, waiting=2), 2, "another")
     assert answer.message == (
         "waits for members: 0 of 2 exist whose scheduler asks, nothing is evicted; "
-        "2 members wait for default-scheduler, which does not ask this extender"
+        "2 members wait for default-scheduler, which does not call this extender"
     )
     told = story(gang, answer)
-    assert "let its pods name a scheduler that asks this extender" in told.next
+    assert "let its pods name a scheduler that calls this extender" in told.next
     assert "create the members" not in told.next
     (standing,) = standings([described(gang)], [], [])
     assert (standing.state, standing.members) == ("pending", 2), "it is all there"
@@ -89,8 +89,8 @@ def test_a_gang_that_nobody_asks_for_says_so_before_anything_is_decided() -> Non
         (asked, "nothing is decided yet", "wait for kube-scheduler's next attempt"),
         (
             elsewhere,
-            "2 members wait for default-scheduler, which does not ask this extender",
-            "let its pods name a scheduler that asks this extender",
+            "2 members wait for default-scheduler, which does not call this extender",
+            "let its pods name a scheduler that calls this extender",
         ),
     ):
         (standing,) = standings([told], [], [])
@@ -105,7 +105,7 @@ def test_pages_say_it_and_notice_when_it_changes() -> None:
     state = snapshot([node("n0")], pods, [group("high", 2)])
     reader = GangReader(RESOLVER)
     for schedulers, why in (
-        ({"another"}, "2 members wait for default-scheduler, which does not ask this extender"),
+        ({"another"}, "2 members wait for default-scheduler, which does not call this extender"),
         ({"another", "default-scheduler"}, "nothing is decided yet"),
     ):
         capture = Capture(time=NOW, snapshot=state, schedulers=frozenset(schedulers))

@@ -322,7 +322,7 @@ async def test_a_gang_whose_scheduler_is_not_among_ours_is_told_so_once() -> Non
         (told,) = bed.told
         assert told.outcome is Outcome.REFUSAL
         assert told.message.startswith(
-            "its members wait for default-scheduler, which does not ask this extender"
+            "its members wait for default-scheduler, which does not call this extender"
         )
         (case,) = bed.observer.cases
         assert case.before is None

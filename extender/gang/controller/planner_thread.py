@@ -241,7 +241,7 @@ class PlannerThread:
     def _require_open(self) -> None:
         """What is found after the end of a term must not be acted on. Raises NotReady."""
         if self._closed:
-            raise NotReady("the term that this was asked in is over")
+            raise NotReady("the leadership term of this call is over")
 
     def close(self) -> None:
         """Take no more questions, give no more answers; what runs is stopped, not waited for."""

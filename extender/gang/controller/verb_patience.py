@@ -54,7 +54,7 @@ class VerbPatience:
             task.add_done_callback(_tell)
             raise Late
         if task.cancelled():
-            raise NotReady("the term that this was asked in is over")
+            raise NotReady("the leadership term of this call is over")
         return task.result()
 
 

@@ -10,7 +10,7 @@ from extender.model.gang import Gang
 from extender.model.objects import Pod
 from extender.model.texts import counted, some
 
-NO_ASKER = "which does not ask this extender"
+NO_ASKER = "which does not call this extender"
 """How the note on such members ends."""
 
 

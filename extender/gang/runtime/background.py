@@ -33,7 +33,7 @@ class Background:
         """Run ``work``, whose failure is the caller's to tell. Raises NotReady after ``close``."""
         if self._closed:
             work.close()
-            raise NotReady("the term that this was asked in is over")
+            raise NotReady("the leadership term of this call is over")
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -152,7 +152,7 @@ class DecisionTelling:
             try:
                 self._listener.decided(decision)
             except Exception:  # telling must never stand in the way of acting
-                log.exception("decision not told", gang=decision.gang)
+                log.exception("a decision is not reported", gang=decision.gang)
 
     def round(self) -> list[GangKey]:
         """Tell what was put off, and what has changed by itself; return the gangs whose definition

@@ -54,7 +54,7 @@ NEXT_LOST = (
     "collection of kube-controller-manager), and a pod without an owner has to be made again"
 )
 NEXT_ELSEWHERE = (
-    "let its pods name a scheduler that asks this extender (schedulerName in their template); for "
+    "let its pods name a scheduler that calls this extender (schedulerName in their template); for "
     "a plan that is only looked at, name theirs in schedulerNames of an extender that observes"
 )
 
