@@ -191,18 +191,19 @@ async def test_an_object_is_written_to_once_a_minute_and_on_change_only() -> Non
     assert len(bench.api.patches[-1][1]["status"]["conditions"][0]["message"]) <= 1100
 
 
-async def test_nothing_is_missing_while_pods_are_being_made() -> None:
+@pytest.mark.parametrize("code", [Code.INCOMPLETE, Code.UNSEEN])
+async def test_nothing_is_missing_while_pods_are_being_made(code: Code) -> None:
     """It was written of the first pod of six, and stood there for a minute beside all of them."""
     bench = Bench()
-    bench.refuse("1 of 6 exist", code=Code.INCOMPLETE)
+    bench.refuse("1 of 6 exist", code=code)
     bench.clock.now += 9
-    bench.refuse("5 of 6 exist", code=Code.INCOMPLETE)
+    bench.refuse("5 of 6 exist", code=code)
     assert await bench.round() == 0
     bench.refuse("no room")
     assert await bench.round() == 1
     assert bench.api.patches[0][1]["status"]["conditions"][0]["reason"] == "Unschedulable"
     bench.clock.now += 100
-    bench.refuse("5 of 6 exist", code=Code.INCOMPLETE)
+    bench.refuse("5 of 6 exist", code=code)
     assert await bench.round() == 0
     bench.clock.now += group_conditions.MAKING_SECONDS
     assert await bench.round() == 1
@@ -290,6 +291,7 @@ def test_only_what_lasts_is_said() -> None:
     assert of(Outcome.REFUSAL, Code.STALE) == ""
     assert of(Outcome.REFUSAL, Code.PENALTY) == ""
     assert of(Outcome.REFUSAL, Code.SUSPENDED) == "Suspended"
+    assert of(Outcome.REFUSAL, Code.UNSEEN) == "NoNodeNamed"
     assert of(Outcome.REFUSAL, Code.NOT_NEEDED) == "Scheduled"
     assert of(Outcome.BROKEN) == ""
     assert of(Outcome.PLAN) == ""

@@ -66,6 +66,18 @@ def test_it_is_told_once_when_it_lasts() -> None:
     )
 
 
+def test_that_no_node_is_named_is_told_when_it_lasts() -> None:
+    """It stood among the decisions only: kube-scheduler asks nothing where all devices are held."""
+    stage = Stage()
+    assert stage.missing.refused(refusal(Code.UNSEEN))
+    assert stage.missing.due() == []
+    stage.now = PATIENCE_SECONDS
+    (told,) = stage.missing.due()
+    said = words_of(told)
+    assert said is not None
+    assert said[0] == "GangDoesNotFit"
+
+
 def test_a_gang_that_grows_is_let_be() -> None:
     stage = Stage()
     stage.missing.refused(refusal())

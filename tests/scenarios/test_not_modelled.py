@@ -379,6 +379,24 @@ async def test_no_pod_is_evicted_for_devices_that_a_node_has_for_one_member(bed:
     await asyncio.to_thread(play)
 
 
+async def test_it_is_told_that_a_gang_of_low_priority_holds_all_devices(bed: Bed) -> None:
+    """No filter and no dry run names a node, so kube-scheduler asks about no member."""
+
+    def play() -> None:
+        bed.prepare(4)
+        bed.cluster.pod_group("low", 4, disruption="all", priority_class="low")
+        low = {f"low-{i}" for i in range(4)}
+        for name in low:
+            spec = claim(bed.client, name)
+            bed.client.create(make_pod(name, 1, priority_class="low", pod_group="low", spec=spec))
+        bed.client.wait_running(*low)
+        bed.gang(4, cpu=1)
+        bed.client.wait_for(lambda: bed.told("has named no node"), what="the reason is told")
+        assert bed.bound() == low
+
+    await asyncio.to_thread(play)
+
+
 async def test_no_pod_is_evicted_for_a_claim_that_members_share(bed: Bed) -> None:
     """One claim is allocated on one node, and two full nodes are needed for the CPU."""
 

@@ -291,8 +291,8 @@ class SchedulingCycle:
         return Refusal(
             gang=gang.key,
             code=Code.UNSEEN,
-            message=f"{pod.name} uses {kinds}, and kube-scheduler has not said lately "
-            "which nodes it accepts for it",
+            message=f"{pod.name} uses {kinds}, and kube-scheduler has named no node for it lately: "
+            "none may accept it, also with pods of lower priority evicted",
         )
 
     def _free(self, candidates: Candidates | None) -> frozenset[str]:

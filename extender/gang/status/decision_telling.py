@@ -21,10 +21,15 @@ from extender.model.plan import Code, Refusal
 log = structlog.get_logger("gang")
 
 PATIENCE_SECONDS = 10.0
-"""For how long members have been missing before that is told ..."""
+"""For how long members have been missing, or kube-scheduler has named no node, before that is
+told ..."""
 REPAIR_SECONDS = 3.0
 """... and for how long a definition has been at fault."""
-PATIENCE: Mapping[str, float] = {Code.INCOMPLETE: PATIENCE_SECONDS, Code.CONFLICT: REPAIR_SECONDS}
+PATIENCE: Mapping[str, float] = {
+    Code.INCOMPLETE: PATIENCE_SECONDS,
+    Code.UNSEEN: PATIENCE_SECONDS,
+    Code.CONFLICT: REPAIR_SECONDS,
+}
 PAUSE_SECONDS = 60.0
 """A gang is woken once in so long: a tenant that takes its PodGroup away and brings it back must
 not cause a write to each of its pods each time."""

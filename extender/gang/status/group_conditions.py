@@ -41,8 +41,8 @@ MOST_OBJECTS = 10_000
 MOST_AT_ONCE = 8
 """Writes under way at a time."""
 MAKING_SECONDS = 10.0
-"""For how long members have been missing before that is said: while a gang's pods are being made
-it would be said of each, and could not be taken back for a minute."""
+"""For how long members have been missing, or kube-scheduler has named no node, before that is said:
+it is so of every gang while its pods are being made, and could not be taken back for a minute."""
 LOOK_SECONDS = 30.0
 """How often it is looked who was seated without us."""
 MOST_MISSING = 3
@@ -53,6 +53,7 @@ REASONS = {
     "conflict": "Invalid",
     "incomplete": "Incomplete",
     "infeasible": "Unschedulable",
+    "unseen": "NoNodeNamed",
     "suspended": "Suspended",
     "budget": "EvictionBudgetUsed",
     "turn": "PlanningShareUsed",
@@ -193,9 +194,9 @@ class GroupConditions:
         return self._gangs.resolve(key, self._source.snapshot()).in_order
 
     def _is_being_made(self, known: _Known, now: float) -> bool:
-        """Whether members are missing that may only not be there yet."""
-        wanted = known.wanted
-        lacks = wanted is not None and wanted.reason == REASONS[Code.INCOMPLETE]
+        """Whether what is missing, members or a word of kube-scheduler, may only not have come."""
+        reason = known.wanted.reason if known.wanted is not None else ""
+        lacks = reason in (REASONS[Code.INCOMPLETE], REASONS[Code.UNSEEN])
         return lacks and now - known.wanted_at < MAKING_SECONDS
 
     def _look(self) -> None:

@@ -35,6 +35,10 @@ WORDS = {
         "GangDoesNotFit",
         "This pod's gang starts as a whole, and there is no room for all of it now: {why}",
     ),
+    "unseen": (
+        "GangDoesNotFit",
+        "This pod's gang starts as a whole, and no node is known for a member: {why}",
+    ),
     "incomplete": (
         "GangIncomplete",
         "This pod's gang starts as a whole, and {why}",
