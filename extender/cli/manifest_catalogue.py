@@ -199,6 +199,12 @@ RIGHTS_RULES = {
         "replacement of a lost one waits for ever, and as a victim the gang may be evicted in part",
         "grant list and watch on jobs of batch, as manifests/rbac.yaml does",
     ),
+    "claim-right": Rule(
+        "warning",
+        "no pod is evicted for members that share a PersistentVolumeClaim: it is not known whether "
+        "two pods may use it",
+        "grant get on persistentvolumeclaims, as manifests/rbac.yaml does",
+    ),
     "rights-for-all": Rule(
         "error",
         "every user in that group may then delete pods in every namespace",

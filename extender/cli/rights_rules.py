@@ -42,6 +42,7 @@ CLUSTER_RIGHTS = _rights(
     ("", "pods/eviction", "create"),
     ("scheduling.k8s.io", "podgroups/status", "patch"),
     ("", "events", "create"),
+    ("", "persistentvolumeclaims", "get"),
 )
 """In every namespace. tests/packaging compares manifests/rbac.yaml with this."""
 
@@ -82,6 +83,7 @@ OBSERVE_RIGHTS = _rights(
 """All that observe mode has: manifests/observe/rbac.yaml."""
 EVICTING = _rights(("", "pods", "delete"))
 JOB_RIGHTS = _rights((*JOBS, "list watch"))
+CLAIM_RIGHTS = _rights(("", "persistentvolumeclaims", "get"))
 
 ADMINISTRATORS = ("cluster-admin", "admin", "edit")
 """Roles that every cluster has, with rights to create pods and read Secrets."""
@@ -150,6 +152,10 @@ def rights_findings(
         names = ", ".join(name_of(each.value) for each in granted)
         problem = f"{names} grants no list and watch on jobs"
         yield broken("job-right", f"{granted[0].source}: ClusterRole", problem)
+    if granted and not observes and not any(_grants(each, CLAIM_RIGHTS) for each in granted):
+        names = ", ".join(name_of(each.value) for each in granted)
+        problem = f"{names} grants no get on persistentvolumeclaims"
+        yield broken("claim-right", f"{granted[0].source}: ClusterRole", problem)
     if binds and granted and not any(_grants(each, BIND_RIGHTS) for each in granted):
         names = ", ".join(name_of(each.value) for each in granted)
         problem = f"{names} grants no create on pods/binding, while bind.enabled is true"

@@ -94,6 +94,9 @@ class HostPort(Struct, frozen=True, gc=False):
     port: int
 
 
+VOLUME_CLAIM = "persistentVolumeClaim"
+"""Among PodShape.unmodelled: a claim that other pods may name too, with its name; or one of the
+pod's own (a generic ephemeral volume), without a name."""
 CLAIM = "resourceClaim"
 """Among PodShape.unmodelled, with its name: a ResourceClaim, which other pods may name too."""
 CLAIM_TEMPLATE = "resourceClaimTemplate"

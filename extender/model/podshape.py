@@ -28,6 +28,7 @@ from extender.model.objects import (
     CLAIM,
     CLAIM_TEMPLATE,
     DEFAULT_SCHEDULER,
+    VOLUME_CLAIM,
     HostPort,
     LabelSelector,
     NodeSelectorTerm,
@@ -335,9 +336,9 @@ def _unmodelled(spec: RawPodSpec) -> tuple[str, ...]:
         # Nearly every pod has volumes and few have one of these.
         if volume.persistent_volume_claim is not NO_RAW or volume.ephemeral is not NO_RAW:
             if claim := _decode(_claim.decode, volume.persistent_volume_claim, "spec.volumes"):
-                found.add(_named("persistentVolumeClaim", claim.claim_name))
+                found.add(_named(VOLUME_CLAIM, claim.claim_name))
             if raw_bytes(volume.ephemeral):
-                found.add("persistentVolumeClaim")
+                found.add(VOLUME_CLAIM)
         elif (
             volume.gce_persistent_disk is not NO_RAW
             or volume.aws_elastic_block_store is not NO_RAW

@@ -21,6 +21,10 @@ def _without_jobs(rules: list[Object]) -> None:
     rules[:] = [rule for rule in rules if rule["resources"] != ["jobs"]]
 
 
+def _without_claims(rules: list[Object]) -> None:
+    rules[:] = [rule for rule in rules if rule["resources"] != ["persistentvolumeclaims"]]
+
+
 RIGHTS = [
     *case("cluster-admin", EVERY, bound_to("cluster-admin"), "error rights-admin"),
     *case("edit", EVERY, bound_to("edit"), "error rights-admin"),
@@ -41,6 +45,12 @@ RIGHTS = [
         EVERY,
         on_role("ClusterRole", _without_jobs),
         "warning job-right",
+    ),
+    *case(
+        "no claims",
+        EVERY,
+        on_role("ClusterRole", _without_claims),
+        "warning claim-right",
     ),
     *case(
         "Secrets",

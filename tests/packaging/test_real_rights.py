@@ -27,6 +27,7 @@ from tests.controlplane.harness import ControlPlane
 from tests.controlplane.objects import make_pdb, make_pod
 from tests.controlplane.processes import Process
 from tests.packaging.manifests import NAMESPACE, pick, read, rules
+from tests.scenarios.volumes import bound_claim
 
 pytestmark = pytest.mark.real
 
@@ -169,7 +170,8 @@ def whole_status(client: Client) -> dict[str, Any] | None:
 
 
 def test_rights_are_those_that_are_used(audited: Cluster, ports: Ports, tmp_path: Path) -> None:
-    """One gang takes the place of another, whose pods are partly under a budget."""
+    """One gang takes the place of another, whose pods are partly under a budget. Its members share
+    a claim."""
     client = audited.client
     install(audited)
     audited.make_namespace()
@@ -206,8 +208,9 @@ def test_rights_are_those_that_are_used(audited: Cluster, ports: Ports, tmp_path
             what="budget counted",
         )
         audited.pod_group("high", MEMBERS, disruption="all", priority_class="high")
+        spec = bound_claim(client, "data", "ReadWriteMany")
         for name in high:
-            client.create(make_pod(name, 3, priority_class="high", pod_group="high"))
+            client.create(make_pod(name, 3, priority_class="high", pod_group="high", spec=spec))
         client.wait_running(*high)
         client.wait_for(
             lambda: not client.get_or_none("ConfigMap", leftover.name, NAMESPACE),

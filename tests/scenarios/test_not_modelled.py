@@ -23,6 +23,7 @@ from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pod
 from tests.controlplane.recorder import RecordingExtender
 from tests.controlplane.scheduler import scheduler_config
+from tests.scenarios.volumes import bound_claim
 
 pytestmark = pytest.mark.real
 
@@ -477,6 +478,28 @@ async def test_no_pod_is_evicted_for_volumes_that_are_in_one_zone(bed: Bed) -> N
         bed.members(specs, cpu=20)
         time.sleep(QUIET)
         assert bed.bound() == low
+
+    await asyncio.to_thread(play)
+
+
+async def test_no_pod_is_evicted_for_members_that_name_a_claim_of_one_pod(bed: Bed) -> None:
+    """kube-scheduler accepts each member alone: two pods went, and one member was bound."""
+
+    def play() -> None:
+        low = bed.full(bed.prepare(2))
+        bed.members([bound_claim(bed.client, "data", "ReadWriteOncePod")] * 2, cpu=20)
+        time.sleep(QUIET)
+        assert bed.bound() == low
+        bed.client.wait_for(lambda: bed.told("ReadWriteOncePod"), what="the reason is told")
+
+    await asyncio.to_thread(play)
+
+
+async def test_members_that_share_a_claim_preempt(bed: Bed) -> None:
+    def play() -> None:
+        bed.full(bed.prepare(2))
+        members = bed.members([bound_claim(bed.client, "data", "ReadWriteMany")] * 2, cpu=20)
+        bed.client.wait_for(lambda: bed.bound() == set(members), what="all members bound")
 
     await asyncio.to_thread(play)
 

@@ -91,3 +91,35 @@ def let_go(client: Client) -> None:
     for each in client.list("PersistentVolumeClaim"):
         name = each["metadata"]["name"]
         client.patch("PersistentVolumeClaim", name, {"metadata": {"finalizers": None}})
+
+
+def bound_claim(client: Client, name: str, mode: str) -> Object:
+    """Make a claim bound to a volume that every node has; return the pod's spec that uses it."""
+    volume = f"{client.namespace}-{name}"
+    parts: Object = {
+        "storageClassName": CLASS,
+        "accessModes": [mode],
+    }
+    size = {"storage": "1Gi"}
+    done = {"pv.kubernetes.io/bind-completed": "yes"}
+    client.create(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "annotations": done},
+            "spec": {**parts, "volumeName": volume, "resources": {"requests": size}},
+        }
+    )
+    owner = {"kind": "PersistentVolumeClaim", "namespace": client.namespace, "name": name}
+    source = {"csi": {"driver": "disks.example.com", "volumeHandle": volume}}
+    client.create(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": volume},
+            "spec": {**parts, **source, "capacity": size, "claimRef": owner},
+        }
+    )
+    status = {"phase": "Bound", "accessModes": [mode], "capacity": size}
+    client.patch("PersistentVolumeClaim", name, {"status": status}, subresource="status")
+    return {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]}

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from extender.gang.controller.pending_gangs import can_be_planned
 from extender.gang.controller.planner_thread import Overran, PlannerThread
 from extender.gang.controller.term import Reading, Telling, Term
+from extender.gang.controller.volume_claims import VolumeClaims
 from extender.gang.controller.waiting import Version
 from extender.gang.core.preemptions import Preemptions
 from extender.gang.core.reservations import Preemption
@@ -83,6 +84,7 @@ class SchedulingCycle:
         self._pending_gangs = reading.pending_gangs
         self.lock = FairLock(admission)
         self._admission = admission
+        self._claims = VolumeClaims(term.claims)
         self.planner_thread = planner_thread
         self._preemptions = preemptions
         self._preconditions = preemptions.preconditions
@@ -168,9 +170,11 @@ class SchedulingCycle:
             free = self._free(candidates)
             causes = {pod.namespace for pod in before.displaced_by} if before else frozenset()
             answer = await self._search(gang, snapshot, struck, lists, candidates, causes)
-            seconds = self._clocks.monotonic() - began
             if isinstance(answer, Plan):
                 answer = self._admission.too_many_evictions(answer, gang, before) or answer
+            if isinstance(answer, Plan):
+                answer = await self._claims.refusal(answer, gang, snapshot) or answer
+            seconds = self._clocks.monotonic() - began
             if isinstance(answer, Refusal):
                 # The list may be older than the snapshot: not a reason to stay with the answer.
                 version = version if not offered else NEVER

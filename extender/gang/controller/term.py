@@ -66,6 +66,8 @@ class Term:
     """Where it is written who was evicted before; None: nowhere."""
     conditions: KubeApi | None = None
     """Where the conditions of PodGroups are; None: nowhere."""
+    claims: KubeApi | None = None
+    """Where PersistentVolumeClaims are read; None: nowhere."""
 
 
 @dataclass(frozen=True)

@@ -65,5 +65,6 @@ def coordinate(
             suspended=SuspensionStore(client, namespace),
             evicted=client,
             conditions=client if settings.groups.conditions else None,
+            claims=client,
         )
     )
