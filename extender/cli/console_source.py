@@ -74,7 +74,7 @@ class _EnforcingView:
                     left=len(group.there(claim)),
                     error=group.error,
                 )
-                for group in coordinator.preemptions.evictions.unfinished()
+                for group in coordinator.plans.victims.unfinished()
                 for claim in group.claims.values()
             ),
             decisions=tuple(coordinator.decisions),

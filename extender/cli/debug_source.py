@@ -74,7 +74,7 @@ class DebugView:
                 "left": {each.victim.uid: each.phase.value for each in group.there(claim)},
                 "error": group.error,
             }
-            for group in self._coordinator.preemptions.evictions.unfinished()
+            for group in self._coordinator.plans.victims.unfinished()
             for claim in group.claims.values()
         ]
 

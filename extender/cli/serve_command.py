@@ -270,7 +270,7 @@ def _expose(metrics: Metrics, client: KubeClient, cache: Cache, replica: Replica
     metrics.source(
         "broken_gangs",
         "Victim gangs that were evicted in part and whose rest cannot be evicted.",
-        lambda: {"all": float(len(replica.coordinator.preemptions.evictions.broken()))},
+        lambda: {"all": float(len(replica.coordinator.plans.victims.broken()))},
         label="of",
     )
     metrics.source(

@@ -81,9 +81,7 @@ class StatusSource:
             seats=len(coordinator.reservations.holds()),
             evictions=self._lately.evictions(time.time()),
             counted_since=self._started,
-            broken=[
-                Said(unit.name, unit.error) for unit in coordinator.preemptions.evictions.broken()
-            ],
+            broken=[Said(unit.name, unit.error) for unit in coordinator.plans.victims.broken()],
             trouble=self._lately.trouble,
         )
 

@@ -35,9 +35,9 @@ class ExtenderVerbs:
             enforcement=Enforcement(settings.enforce),
             spare=spare,
             samples=Samples(coordinator.clocks.monotonic),
-            shown=coordinator.preemptions.preconditions.shown,
-            takes=coordinator.preemptions.evictions.takes,
-            spared=coordinator.preemptions.preconditions.spared,
+            shown=coordinator.preconditions.shown,
+            takes=coordinator.plans.victims.takes,
+            spared=coordinator.eviction_history.spared,
         )
         asked = PodLookup(cluster, settings.server.pod_wait_seconds)
         self._filter = Filter(context, asked)

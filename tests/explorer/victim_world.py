@@ -33,7 +33,6 @@ from extender.gang.core.victim_group import (
     Rested,
     SeenGone,
     Tables,
-    VictimGroup,
     VictimState,
     permits,
     step,
@@ -102,7 +101,7 @@ class VictimWorld:
 
     # -- the view that the machine is given -----------------------------------------------
 
-    def problem(self, victim: Victim, priority: int, *, alone: bool) -> str:
+    def victim_problem(self, victim: Victim, priority: int, *, alone: bool) -> str:
         return ""
 
     def there(self, victim: Victim) -> bool:
@@ -116,9 +115,6 @@ class VictimWorld:
 
     def completing(self, name: str) -> bool:
         return False
-
-    def doubt(self, group: VictimGroup, claim: Claim) -> str | None:
-        return "it has grown" if self.member == "bound" else None
 
     # -- what happens ---------------------------------------------------------------------
 
@@ -247,17 +243,17 @@ class VictimWorld:
         return world
 
     def _leave(self, uid: str) -> str:
-        denied = permits(self.tables, uid, self)
-        if denied is None:
+        permitted = permits(self.tables, uid, self)
+        grown = not isinstance(permitted, bool) and self.member == "bound"
+        if permitted and not grown:
             if not self._wanted():
                 self.bad = f"{uid} is evicted for no plan, and no pod of its group was evicted"
             self.feed(Leaves(uid))
             self.wire[uid] = "left"
             return f"the eviction of {uid} leaves"
         del self.wire[uid]
-        plan, why = denied
-        if why:
-            self.over(int(plan))
+        if not isinstance(permitted, bool):
+            self.over(int(permitted[1].plan_id))
         self.feed(Answered(uid, Answer.NOT_SENT))
         return f"the eviction of {uid} is called off"
 

@@ -184,7 +184,7 @@ class Target:
             preemption.key for preemption in coordinator.reservations if preemption.plan.victims
         ]
         assert not plans, "a plan with victims was made"
-        assert not coordinator.preemptions.evictions.broken()
+        assert not coordinator.plans.victims.broken()
 
     def complain(self) -> None:
         """Raise AssertionError when something was logged as an error."""

@@ -8,11 +8,10 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from extender.gang.core.preemptions import Preemptions
+from extender.gang.core.preemption import DoesNotHold
 from extender.gang.core.refused_seats import RefusedSeats
 from extender.gang.core.requeuing import Requeuing
 from extender.gang.core.reservations import Preemption, Reservations
-from extender.gang.plan.question import Masks
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.gang.tell.preemption_state import PreemptionState
@@ -49,14 +48,8 @@ class Seats:
         )
         self.evidence = NodeLists(Clocks(lambda: self.now))
         self.refused = RefusedSeats(
-            cast(
-                Preemptions,
-                SimpleNamespace(
-                    reservations=reservations,
-                    replan=self._change,
-                    seat_given=lambda preemption, pod: None,
-                ),
-            ),
+            self,
+            reservations,
             Clocks(lambda: self.now),
             self.evidence,
             cast(Requeuing, calls),
@@ -70,9 +63,10 @@ class Seats:
         """The other is not offered its seat: a list has only ``others``; none: it is to preempt."""
         self.refused.seat_not_offered(self.preemption, self.other, frozenset(others))
 
-    def _change(self, preemption: Preemption, why: str, masks: Masks) -> None:
-        self.changed.append(why)
-        self.masked = dict(masks)
+    def feed(self, event: DoesNotHold) -> None:
+        """A seat is refused: the plan is to be changed."""
+        self.changed.append(event.why)
+        self.masked = dict(event.masks or {})
 
     def waits_on(self, node: str, priority: int, gang: str = "another") -> None:
         """Another gang has a seat there, and waits for a pod to go from it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.gang.core import preemptions
+from extender.gang.core import preemption as machine
 from extender.gang.core.reservations import Preemption
 from extender.gang.tell.decisions import Verb
 from tests.gang.rig import Rig
@@ -23,6 +23,6 @@ async def test_a_plan_that_cannot_be_looked_at_delays_no_other(
             raise ZeroDivisionError
         return "its time is over"
 
-    monkeypatch.setattr(preemptions, "late", broken)
+    monkeypatch.setattr(machine, "late", broken)
     await rig.until(lambda: "gave-up" in rig.outcomes("second"), "the other one ends")
     assert [preemption.key.name for preemption in rig.coordinator.reservations] == ["first"]

@@ -22,7 +22,7 @@ async def held_at_the_gate(rig: Rig) -> Fault:
     sent = rig.server.faults.plan(Fault(times=1000, method="DELETE", path=r"pods/low-\d$"))
     marks = held_back(rig, "PATCH", r"low-\d/status", times=1000)
     await rig.preempt("high-0", n0=["low-0"])
-    units = rig.coordinator.preemptions.evictions.unfinished
+    units = rig.coordinator.plans.victims.unfinished
     await rig.until(lambda: marks.hits == 2, "the marks are on their way")
     gate = rig.own.gate
     gate._per_second, gate._tokens = 1e-6, 0.0
@@ -37,7 +37,7 @@ async def held_at_the_gate(rig: Rig) -> Fault:
 async def let_through(rig: Rig) -> None:
     rig.own.gate._per_second = 0.0
     rig.own.gate._admit()
-    units = rig.coordinator.preemptions.evictions.unfinished
+    units = rig.coordinator.plans.victims.unfinished
     await rig.until(
         lambda: not any(unit.phases.get(Phase.ASKED) for unit in units()), "nobody waits"
     )
@@ -70,7 +70,7 @@ async def test_a_request_whose_connection_took_until_the_lease_was_lost_is_not_s
     await connecting.wait()
     rig.coordinator.leadership.acts = False  # type: ignore[misc]
     go_on.set()
-    units = rig.coordinator.preemptions.evictions.unfinished
+    units = rig.coordinator.plans.victims.unfinished
     await rig.until(
         lambda: not any(unit.phases.get(Phase.ASKED) for unit in units()), "nobody waits"
     )
@@ -84,9 +84,7 @@ async def test_a_request_that_waited_until_its_plan_was_over_is_not_sent(rig: Ri
     await rig.until(lambda: not len(rig.coordinator.reservations), "the plan is over")
     await let_through(rig)
     assert sent.hits == 0
-    await rig.until(
-        lambda: not rig.coordinator.preemptions.evictions.unfinished(), "all is let go of"
-    )
+    await rig.until(lambda: not rig.coordinator.plans.victims.unfinished(), "all is let go of")
     assert {*LOW, "high-0"} == await rig.names()
 
 
@@ -100,7 +98,7 @@ async def test_rehearsals_that_take_long_do_not_keep_an_eviction_waiting() -> No
         slow = rig.server.faults.plan(
             Fault(times=1000, method="DELETE", path="low-0.*dryRun", delay=2.0)
         )
-        evictor = rig.coordinator.preemptions._evictor
+        evictor = rig.coordinator.executor._evictor
         first, second = (
             Victim(rig.cached(name).uid, "default", name, "n0", 1, grace=0) for name in LOW
         )

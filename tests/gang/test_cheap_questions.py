@@ -82,7 +82,7 @@ async def test_nor_through_all_whose_eviction_is_accepted(rig: Rig) -> None:
     await rig.gang("high", 2, "high")
     await rig.until(lambda: rig.cache.pod_named("default", "b") is not None)
     await rig.stop_rounds()
-    executor, context = rig.coordinator.preemptions.executor, rig.verbs.context
+    executor, context = rig.coordinator.executor, rig.verbs.context
     one, waits = rig.cached("b"), rig.cached("high-0")
     took = {}
     for count in (10, 10_000):

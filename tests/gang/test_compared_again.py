@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from extender.gang.core.preemption import DoesNotHold
 from extender.gang.core.victim_group import VictimGroup
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.preemption_state import PreemptionState
@@ -129,7 +130,7 @@ async def test_a_plan_that_is_being_changed_evicts_nobody_when_its_rehearsal_end
     await rig.preempt("high-0", n0=["low-0"])
     preemption = next(iter(rig.coordinator.reservations))
     await rig.until(lambda: slow.hits > 0, "it is rehearsed")
-    rig.coordinator.preemptions.change(preemption)
+    preemption.enter(PreemptionState.CHANGING, rig.coordinator.clocks.monotonic())
     let_go(slow)
     await rig.rounds()
     assert preemption.state is PreemptionState.CHANGING
@@ -147,7 +148,7 @@ async def test_a_victim_that_goes_by_itself_is_not_asked_to_go_sooner() -> None:
         slow = held_back(rig, "DELETE", f"low-{REAL_DELETE}")
         await rig.preempt("high-0", n0=["low-0"])
         await rig.until(lambda: slow.hits == 1, "the first eviction is on its way")
-        evictions = rig.coordinator.preemptions.evictions
+        evictions = rig.coordinator.plans.victims
         later, _ = [u.name for u in evictions.unfinished() if "waiting" in fates_of(u)]
         name = next(p.name for p in rig.cache.store.pods.by_uid.values() if p.uid == later)
         await rig.client.delete(f"{PODS}/{name}", grace=60)
@@ -190,7 +191,7 @@ async def test_no_plan_is_changed_on_a_cache_that_went_stale_in_the_queue(rig: R
     thread.plan = plan  # type: ignore[method-assign, assignment]
     lock = rig.coordinator._planning.turns.lock
     async with lock.turn(None):
-        rig.coordinator.preemptions.replan(preemption, "for a test")
+        rig.coordinator.executor.feed(DoesNotHold(preemption, "for a test"))
         await rig.until(lambda: bool(lock._urgent), "it waits for its turn")
         rig.cache.stale_for = lambda: 60.0  # type: ignore[method-assign]
     await rig.rounds()

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from extender.gang.core import preemptions
+from extender.gang.core import preemption as machine
 from extender.gang.scheduler_view import assumed_pods
 from extender.gang.tell.decisions import Verb
 from tests.gang.rig import Rig
@@ -47,7 +47,7 @@ class Stream:
 async def test_a_stream_of_more_urgent_pods_is_kept_away_for_a_while(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preemptions, "CROWDED_SECONDS", 1.0)
+    monkeypatch.setattr(machine, "CROWDED_SECONDS", 1.0)
     monkeypatch.setattr(assumed_pods, "OFFER_SECONDS", 1.0)
     status = {"allocatable": {"cpu": "4000", "pods": "1100"}}
     await rig.client.create("/api/v1/nodes", {"metadata": {"name": "large"}, "status": status})
@@ -82,6 +82,6 @@ async def test_it_ends_when_no_member_comes(rig: Rig, monkeypatch: pytest.Monkey
     await rig.pod("urgent", cls="top")
     rig.coordinator.reservations.keep_away(preemption, time.monotonic())
     assert (await rig.filter("urgent", "n0", "n1")).node_names == []
-    monkeypatch.setattr(preemptions, "CLOSED_SECONDS", 0.0)
+    monkeypatch.setattr(machine, "CLOSED_SECONDS", 0.0)
     await rig.until(lambda: not preemption.closed, "it passes")
     assert (await rig.filter("urgent", "n0", "n1")).node_names == ["n0", "n1"]

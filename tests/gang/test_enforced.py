@@ -221,7 +221,7 @@ async def test_plan_ends_when_its_namespace_is_chosen_no_more(rig: Rig) -> None:
     await rig.filter("high-0", "n0", "n1")
     (preemption,) = rig.coordinator.reservations
     await rig.until(lambda: preemption.state is PreemptionState.OPEN, "the seats are open")
-    assert rig.coordinator.preemptions.preconditions.problem(preemption) == ""
+    assert rig.coordinator.preconditions.problem(preemption) == ""
     await choose(rig, "none")
     await rig.until(lambda: not list(rig.coordinator.reservations), "the plan ends")
     assert "not among enforce.namespaces" in rig.messages("high")

@@ -75,7 +75,7 @@ async def test_after_a_rehearsal_that_is_refused_others_are_tried(rig: Rig, stat
     rig.server.faults.plan(Fault(times=10_000, method="DELETE", path=first.name, status=status))
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan is given up")
-    assert rig.coordinator.preemptions.preconditions.shown().unevictable.keys() == {first.uid}
+    assert rig.coordinator.preconditions.shown().unevictable.keys() == {first.uid}
     answer = await rig.coordinator.ask(gang, anywhere(rig))
     assert isinstance(answer, Plan)
     assert {victim.name for victim in answer.victims} == {*LOW} - {first.name}
@@ -88,7 +88,7 @@ async def test_an_outage_of_the_api_is_no_refusal_of_a_pod(rig: Rig) -> None:
         rig.server.faults.plan(Fault(times=10_000, method=method, path="pods/low-", status=503))
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan is given up")
-    assert not rig.coordinator.preemptions.preconditions.shown().unevictable
+    assert not rig.coordinator.preconditions.shown().unevictable
 
 
 async def test_a_conflict_is_a_pod_gone_only_when_it_is_gone(rig: Rig) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from extender.gang.core.preemptions import ANSWER_SECONDS
+from extender.gang.core.preemption import ANSWER_SECONDS
 from extender.gang.core.reservations import Preemption
 from extender.gang.tell.decisions import Verb
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.wire.filter_json import FilterArgs
 from tests.gang.rig import Rig
 
@@ -53,7 +54,7 @@ async def test_seats_of_members_that_went_nowhere_keep_nobody_more_urgent_away(r
     assert (await rig.filter("urgent", "n0", "n1")).node_names == []
     before = rig.coordinator.reservations.version
     preemption.answered_at -= ANSWER_SECONDS
-    rig.coordinator.preemptions.tick()
+    rig.coordinator.executor.tick()
     assert rig.coordinator.reservations.version > before  # who was refused for it is answered anew
     assert (await rig.filter("urgent", "n0", "n1")).node_names == ["n0", "n1"]
 
@@ -62,7 +63,7 @@ async def test_a_member_that_asks_again_before_the_seats_open_makes_them_firm_no
     rig: Rig,
 ) -> None:
     preemption, _ = await seated(rig)
-    rig.coordinator.preemptions.change(preemption)
+    preemption.enter(PreemptionState.CHANGING, rig.coordinator.clocks.monotonic())
     before = rig.coordinator.reservations.version
     assert (await rig.filter("high-0", "n0", "n1")).node_names == []
     assert not preemption.binding
@@ -85,7 +86,7 @@ async def test_a_gang_that_grows_while_it_is_seated_keeps_its_seats(rig: Rig) ->
     await rig.bind("ray-0", node)
     await rig.until(lambda: bool(rig.cached("ray-0").node), "the first sits")
     preemption.doubted = True
-    rig.coordinator.preemptions.tick()
+    rig.coordinator.executor.tick()
     other = ({"n0", "n1"} - {node}).pop()
     assert (await rig.filter("ray-1", "n0", "n1")).node_names == [other]
     await rig.bind("ray-1", other)

@@ -54,10 +54,8 @@ async def put(rig: Rig, record: Record, signer: Signer | None = None) -> None:
 async def settled(rig: Rig, record: Record) -> list[str]:
     """Restart, and sweep; return what the events on the record's ConfigMap say."""
     await rig.start()
-    await rig.coordinator.preemptions.keeper.sweep()
-    await rig.until(
-        lambda: not rig.coordinator.preemptions.evictions.unfinished(), "nothing goes on"
-    )
+    await rig.coordinator.executor._keeper.sweep()
+    await rig.until(lambda: not rig.coordinator.plans.victims.unfinished(), "nothing goes on")
     assert [item["metadata"]["name"] for item in await rig.records()] == [record.name]
     assert list(rig.coordinator.records.aside) == [record.name]
     assert not len(rig.coordinator.reservations)
@@ -200,7 +198,7 @@ async def test_without_a_key_a_begun_unit_is_finished_at_a_justified_priority(ri
     await rig.kill()
     await put(rig, record)
     await rig.start()
-    await rig.until(lambda: bool(rig.coordinator.preemptions.evictions.broken()), "it is refused")
+    await rig.until(lambda: bool(rig.coordinator.plans.victims.broken()), "it is refused")
     assert set(LOW) <= await rig.names()
 
 
@@ -218,9 +216,7 @@ async def test_a_begun_unit_of_protected_pods_is_not_finished() -> None:
         await rig.kill()
         await put(rig, record)
         await rig.start()
-        await rig.until(
-            lambda: bool(rig.coordinator.preemptions.evictions.broken()), "it is refused"
-        )
+        await rig.until(lambda: bool(rig.coordinator.plans.victims.broken()), "it is refused")
         assert set(LOW) == await rig.names()
         assert not any(rig.cached(name).deleting for name in LOW)
 

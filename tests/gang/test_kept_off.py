@@ -51,9 +51,7 @@ async def test_who_is_beyond_the_quorum_of_a_gang_that_stays_after_all(rig: Rig)
     await rig.remove("high-1")
     await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan ends")
     let_go(marks)
-    await rig.until(
-        lambda: not rig.coordinator.preemptions.evictions.unfinished(), "it is let go of"
-    )
+    await rig.until(lambda: not rig.coordinator.plans.victims.unfinished(), "it is let go of")
     assert {*LOW} <= await rig.names()
     await until_woken(rig, "low-2")
     assert (await rig.filter("low-2", "n2")).node_names == ["n2"]
@@ -78,9 +76,9 @@ async def test_who_waits_for_a_unit_that_is_broken(rig: Rig) -> None:
     await pair(rig, together=False)
     await rig.nodes(1, first=2)
     await newcomer_waits_for_the_rest(rig)
-    await rig.until(lambda: bool(rig.coordinator.preemptions.evictions.broken()), "its rest stays")
+    await rig.until(lambda: bool(rig.coordinator.plans.victims.broken()), "its rest stays")
     await until_woken(rig, "low-2")
-    assert rig.coordinator.preemptions.evictions.unfinished()
+    assert rig.coordinator.plans.victims.unfinished()
 
 
 async def other_victims(rig: Rig, gate: Gate) -> None:
@@ -108,8 +106,8 @@ async def about_to_take_low(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Gate:
         await rig.pod(name, cls="high", group="high", cpu="4")
     await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 6, "six pods")
     rig.coordinator.evidence._freed.clear()  # no node is new
-    gate = Gate(rig.coordinator.preemptions.keeper.write, after=False)
-    monkeypatch.setattr(rig.coordinator.preemptions.keeper, "write", gate)
+    gate = Gate(rig.coordinator.executor._keeper.write, after=False)
+    monkeypatch.setattr(rig.coordinator.executor._keeper, "write", gate)
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: gate.reached, "its record is about to be written")
     (preemption,) = rig.coordinator.reservations

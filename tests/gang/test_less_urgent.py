@@ -40,7 +40,7 @@ async def test_rest_of_a_unit_that_is_as_urgent_by_now_stays_and_that_is_told() 
         await rig.until(
             lambda: "its priority 100 is not below 100" in rig.messages("high"), "it is told"
         )
-        (unit,) = rig.coordinator.preemptions.evictions.broken()
+        (unit,) = rig.coordinator.plans.victims.broken()
         assert unit.error == "default/low-1: its priority 100 is not below 100"
         rig.server.faults.clear()
         await rig.rounds()

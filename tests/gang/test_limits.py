@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from extender.cli import limit_metrics
 from extender.gang.core import deadlines
+from extender.gang.core.preemption import DoesNotHold
 from extender.gang.core.reservations import Preemption
 from extender.gang.fairness.suspensions import SuspensionStore
 from extender.gang.plan import suspension
@@ -117,7 +118,7 @@ async def test_seats_of_a_plan_that_is_changed_go_back_in_time_on_an_old_picture
         preemption = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
         assert isinstance(preemption, Preemption)
         monkeypatch.setattr(rig.coordinator._term.source, "stale_for", lambda: 1e6)
-        rig.coordinator.preemptions.replan(preemption, "a test says so")
+        rig.coordinator.executor.feed(DoesNotHold(preemption, "a test says so"))
         await rig.until(lambda: not len(rig.coordinator.reservations), "the seats go back", 5)
 
 

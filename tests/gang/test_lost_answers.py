@@ -25,7 +25,7 @@ async def lose_an_answer(rig: Rig) -> VictimGroup:
         Fault(times=10_000, method="DELETE", path=f"low-1{REAL_DELETE}", status=429)
     )
     rig.server.faults.stall()  # the watch is behind the answers
-    ours = rig.coordinator.preemptions.evictions
+    ours = rig.coordinator.plans.victims
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(
         lambda: any(unit.phases.get(Phase.ACCEPTED) for unit in ours.unfinished()),
@@ -62,7 +62,7 @@ async def _killed_in_doubt(rig: Rig) -> None:
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: lost.hits > 0, "one is lost")
     await rig.remove("high-1")
-    keeper = rig.coordinator.preemptions.keeper
+    keeper = rig.coordinator.executor._keeper
     await rig.until(
         lambda: any(kept.over and kept.written for kept in keeper._kept.values()),
         "the record says that the unit may be gone in part",
@@ -85,10 +85,8 @@ async def test_a_unit_in_doubt_is_let_go_of_when_nothing_arrives_after_a_restart
     await _killed_in_doubt(rig)
     monkeypatch.setattr(victim_group, "WATCH_SECONDS", 0.5)
     await rig.start()
-    await rig.until(
-        lambda: not rig.coordinator.preemptions.evictions.unfinished(), "it is let go of"
-    )
-    await rig.until(lambda: not rig.coordinator.preemptions.keeper._kept, "its record is dropped")
+    await rig.until(lambda: not rig.coordinator.plans.victims.unfinished(), "it is let go of")
+    await rig.until(lambda: not rig.coordinator.executor._keeper._kept, "its record is dropped")
     assert await rig.names() == {"low-0", "low-1", "high-0"}
 
 

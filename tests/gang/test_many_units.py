@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.controller import executor, nominations
-from extender.gang.controller.executor import Executor
+from extender.gang.controller import nominations
 from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.records import Records
+from extender.gang.core import preemption
 from extender.gang.core.record import Record
 from extender.gang.core.refusals import Refusals
 from extender.gang.core.reservations import Preemption, Reservations
@@ -30,7 +30,6 @@ from extender.gang.core.victim_group import (
     Rested,
     SeenGone,
     Tables,
-    VictimGroup,
     permits,
     step,
 )
@@ -88,8 +87,8 @@ class Turns:
 
 async def test_units_are_begun_so_many_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten thousand once took 0.7 s, in which no verb was answered."""
-    monkeypatch.setattr(executor, "AT_ONCE", 4)
-    feed = Executor.feed
+    monkeypatch.setattr(preemption, "AT_ONCE", 4)
+    handed = preemption._Step._victims
     # A busy machine may stand still for longer than the second after which FAST gives up.
     patient = replace(FAST, seats=replace(FAST.seats, victim_slack_seconds=30.0))
     async with Rig(patient) as rig:
@@ -100,12 +99,12 @@ async def test_units_are_begun_so_many_a_turn(monkeypatch: pytest.MonkeyPatch) -
         await rig.gang("high", 18, "high")
         turns = Turns()
 
-        def counted(self: Executor, event: Event) -> None:
+        def counted(self: Any, event: Event) -> None:
             if isinstance(event, Claimed):
                 turns.note()
-            feed(self, event)
+            handed(self, event)
 
-        monkeypatch.setattr(Executor, "feed", counted)
+        monkeypatch.setattr(preemption._Step, "_victims", counted)
         await rig.preempt("high-0", n0=["low-0"])
         await rig.until(
             lambda: any(
@@ -145,7 +144,7 @@ def claimed(name: str, count: int, plan_id: str = "1") -> Claimed:
 class Willing:
     """A view in which nothing speaks against an eviction."""
 
-    def problem(self, victim: Victim, priority: int, *, alone: bool) -> str:
+    def victim_problem(self, victim: Victim, priority: int, *, alone: bool) -> str:
         return ""
 
     def there(self, victim: Victim) -> bool:
@@ -159,9 +158,6 @@ class Willing:
 
     def completing(self, name: str) -> bool:
         return False
-
-    def doubt(self, group: VictimGroup, claim: Claim) -> str | None:
-        return None
 
 
 class Machine:
@@ -223,7 +219,7 @@ def test_pods_that_no_plan_wants_any_more_are_let_go_of_without_a_request() -> N
     machine.feed(claimed("a", MANY))
     machine.feed(Released("1"))
     for uid in list(machine.asked):
-        assert permits(machine.tables, uid, Willing()) is not None
+        assert permits(machine.tables, uid, Willing()) is False
         machine.feed(Answered(uid, Answer.NOT_SENT))
     assert len(machine.asked) == 8
     assert not machine.tables.victims

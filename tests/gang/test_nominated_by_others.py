@@ -35,7 +35,7 @@ async def test_seats_do_not_open_where_another_pod_was_allowed_to_preempt(rig: R
     assert list(answer.candidates) == ["n0"]  # more urgent than the gang
     await rig.remove("leaving")
     await rig.until(lambda: not preemption.waits, "its room is there")
-    assert rig.coordinator.preemptions.preconditions.crowded(preemption)
+    assert rig.coordinator.preconditions.crowded(preemption)
     assert preemption.state is not PreemptionState.OPEN
     assert (await rig.filter("calm-0", "n0")).node_names == []
 
@@ -55,7 +55,7 @@ async def test_a_nomination_of_the_less_urgent_is_no_reason(rig: Rig) -> None:
     await rig.pod("small", cls="low")
     await nominate(rig, "small")
     assert not preemption.doubted
-    assert rig.coordinator.preemptions.preconditions.problem(preemption) == ""
+    assert rig.coordinator.preconditions.problem(preemption) == ""
 
 
 async def test_the_nominations_of_a_plan_before_go_with_the_last_one(rig: Rig) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.tell.decisions import Outcome
+from extender.gang.core.preemption import End
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.settings import SeatSettings
 from tests.gang.rig import FAST, LOW, PODS, Rig
@@ -55,9 +55,7 @@ async def test_a_pod_that_a_plan_without_victims_seats_elsewhere(*, nominate: bo
         await rig.until(lambda: preemption.state is PreemptionState.OPEN, "its seat is open")
         await rig.rounds(2)
         assert rig.cached("p").nominated == ("n1" if nominate else "n0")
-        rig.coordinator.preemptions.end(
-            preemption, Outcome.GAVE_UP, "not bound in time", penal=True
-        )
+        rig.coordinator.executor.feed(End(preemption, "not bound in time", penal=True))
         await rig.until(lambda: rig.cached("p").nominated == "", "it is taken back")
 
 

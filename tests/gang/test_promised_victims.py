@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from extender.gang.controller.evictor import Evictor
 from extender.gang.controller.notifier import WAKE_ANNOTATION
 from extender.gang.core import victim_group
-from extender.gang.core.plan_victims import PlanVictims
+from extender.gang.core.preconditions import Preconditions
 from extender.gang.runtime.clocks import Clocks
 from extender.model.plan import Victim
 from extender.model.settings import SeatSettings
@@ -146,7 +146,7 @@ async def test_nobody_joins_a_gang_while_it_is_not_known_by_whose_hand_one_has_g
     assert rig.coordinator.reservations.of_member(rig.cached("low-2").uid) is None
     answer.set()
     await rig.until(
-        lambda: any(u.touched for u in rig.coordinator.preemptions.evictions.unfinished()),
+        lambda: any(u.touched for u in rig.coordinator.plans.victims.unfinished()),
         "the rest must go",
     )
     assert not (await rig.filter("low-2", "n2")).node_names
@@ -185,7 +185,7 @@ async def test_who_comes_before_it_is_known_who_took_the_first_stays(
     await rig.bind("low-2", "n0")
     await rig.until(lambda: bool(rig.cached("low-2").node), "it runs")
     answers.set()
-    evictions = rig.coordinator.preemptions.evictions
+    evictions = rig.coordinator.plans.victims
     await rig.until(lambda: not evictions.unfinished(), "the unit is finished, or let go of")
     assert "low-2" in await rig.names()
 
@@ -196,15 +196,15 @@ async def test_who_cannot_be_evicted_stays_while_others_are_seated_beside_it(
     """It was counted as running, and then it could be evicted after all (seed 45057)."""
     monkeypatch.setattr(victim_group, "REFUSED_PAUSE", 1.0)
     monkeypatch.setattr(victim_group, "LOOK_SECONDS", 0.05)
-    stays, completing = 0, PlanVictims.completing
+    stays, completing = 0, Preconditions.completing
 
-    def counted(self: PlanVictims, name: str) -> bool:
+    def counted(self: Preconditions, name: str) -> bool:
         nonlocal stays
         found = completing(self, name)
         stays += found
         return found
 
-    monkeypatch.setattr(PlanVictims, "completing", counted)
+    monkeypatch.setattr(Preconditions, "completing", counted)
     patient = replace(FAST, seats=SeatSettings(bind_seconds=30.0))
     async with Rig(patient) as rig:
         await rig.nodes(3)
@@ -215,10 +215,10 @@ async def test_who_cannot_be_evicted_stays_while_others_are_seated_beside_it(
         refused = Fault(times=10**6, method="DELETE", path=f"low-1{REAL_DELETE}", status=403)
         rig.server.faults.plan(refused)
         await rig.preempt("high-0", n0=["low-0"])
-        evictions = rig.coordinator.preemptions.evictions
+        evictions = rig.coordinator.plans.victims
         await rig.until(lambda: bool(evictions.broken()), "the other half cannot be evicted")
         # It is tried again every second or two.
-        rig.coordinator.preemptions.executor._evictor._clocks = Clocks()
+        rig.coordinator.executor._evictor._clocks = Clocks()
         for name in (*HIGH, "keep"):
             await rig.remove(name)
         await rig.until(lambda: not rig.coordinator.reservations, "the plan is over")

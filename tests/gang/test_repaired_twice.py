@@ -23,7 +23,7 @@ def hurry(rig: Rig, seconds: float) -> None:
     async def short(_: float) -> None:
         await asyncio.sleep(seconds)
 
-    rig.coordinator.preemptions.executor._evictor._clocks = Clocks(sleep=short)
+    rig.coordinator.executor._evictor._clocks = Clocks(sleep=short)
 
 
 async def test_a_gang_that_is_whole_again_while_another_plan_wants_it(patient: Rig) -> None:
@@ -36,7 +36,7 @@ async def test_a_gang_that_is_whole_again_while_another_plan_wants_it(patient: R
         await rig.pod(f"low-{i}", cls="low", group="low", on=f"n{i}", grace=300 if i == 0 else 0)
     await rig.pod("busy", cls="high", on="n3")
     await rig.gang("high", 1, "high")
-    evictions = rig.coordinator.preemptions.evictions
+    evictions = rig.coordinator.plans.victims
     for name in ("low-1", "low-2"):
         path = f"{name}{REAL_DELETE}"
         rig.server.faults.plan(Fault(10**6, "DELETE", path, status=403, reason="Forbidden"))
@@ -73,7 +73,7 @@ async def test_pods_that_come_to_a_node_that_was_not_named_are_no_room(
     await rig.pod("top", cls="top", on="n1", cpu="4")
     await rig.nodes(1, first=2)
     await whole_gang_on_n0(rig, 1, cpu="1")
-    keeper: Any = rig.coordinator.preemptions.keeper
+    keeper: Any = rig.coordinator.executor._keeper
     write, plans = keeper.write, 0
 
     async def slow(*args: Any) -> None:
@@ -110,7 +110,7 @@ async def test_a_unit_is_not_broken_any_more_once_all_of_it_is_accepted(
         return answer
 
     monkeypatch.setattr(rig.own, "delete", late)
-    evictions = rig.coordinator.preemptions.evictions
+    evictions = rig.coordinator.plans.victims
     monkeypatch.setattr(evictions, "refused_seconds", 0.3)
     await rig.preempt("high-0", **{f"n{i}": [f"low-{i}"] for i in range(3)})
     await rig.until(lambda: bool(evictions.broken()), "it is told")

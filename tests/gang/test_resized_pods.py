@@ -77,7 +77,7 @@ async def test_members_that_need_less_spare_the_victims(
 ) -> None:
     """They fit beside them before anybody had gone (KEP-1287)."""
     await full_cluster(rig)
-    keeper: Any = rig.coordinator.preemptions.keeper
+    keeper: Any = rig.coordinator.executor._keeper
     gate = Gate(keeper.write, after=False)
     monkeypatch.setattr(keeper, "write", gate)
     await rig.preempt("high-0", n0=["low-0"])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from extender.gang.core import preemptions, victim_group
+from extender.gang.core import preemption as machine
+from extender.gang.core import victim_group
 from extender.gang.core.reservations import Preemption
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.preemption_state import PreemptionState
@@ -19,7 +20,7 @@ KEY = PODS.key
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who stays is found within a second."""
     monkeypatch.setattr(victim_group, "RETURNED_SECONDS", 0.2)
-    monkeypatch.setattr(preemptions, "LOOK_AFTER_SECONDS", 0.05)
+    monkeypatch.setattr(machine, "LOOK_AFTER_SECONDS", 0.05)
 
 
 async def hold(rig: Rig, *names: str) -> None:
@@ -109,7 +110,7 @@ async def test_a_unit_that_is_back_whole_stays(rig: Rig) -> None:
     for pod in before.values():
         assert pod is not None
         storage.put(KEY, pod)
-    unfinished = rig.coordinator.preemptions.evictions.unfinished
+    unfinished = rig.coordinator.plans.victims.unfinished
     await rig.until(lambda: bool(unfinished()), "it is looked at again")
     await rig.until(lambda: not unfinished(), "it owes nobody")
     assert await rig.names() == set(LOW)
@@ -174,9 +175,9 @@ async def test_who_was_refused_as_one_was_going_is_looked_at_again(rig: Rig) -> 
     await hold(rig, *LOW)
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: all(rig.cached(name).deleting for name in LOW), "the victims go")
-    version = rig.coordinator.preemptions.evictions.refusals.version
+    version = rig.coordinator.plans.victims.refusals.version
     for pod in before.values():
         assert pod is not None
         storage.put(KEY, pod)
-    refusals = rig.coordinator.preemptions.evictions.refusals
+    refusals = rig.coordinator.plans.victims.refusals
     await rig.until(lambda: refusals.version > version, "answers do not stand any more")

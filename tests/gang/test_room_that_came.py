@@ -83,7 +83,7 @@ async def test_nodes_that_come_before_the_first_eviction_spare_the_victims(
     if moment == "search":
         gate = _searching(rig, monkeypatch)
     else:
-        owner: Any = rig.coordinator.preemptions.keeper
+        owner: Any = rig.coordinator.executor._keeper
         gate = Gate(owner.write, after=False)
         monkeypatch.setattr(owner, "write", gate)
     await full_cluster(rig)
@@ -174,8 +174,8 @@ async def test_room_behind_a_nomination_is_seen_to_come(
 
 async def _recorded(rig: Rig, monkeypatch: pytest.MonkeyPatch, name: str, *nodes: str) -> Gate:
     """Ask for the gang, and stop where its plan's record is about to be written."""
-    gate = Gate(rig.coordinator.preemptions.keeper.write, after=False)
-    monkeypatch.setattr(rig.coordinator.preemptions.keeper, "write", gate)
+    gate = Gate(rig.coordinator.executor._keeper.write, after=False)
+    monkeypatch.setattr(rig.coordinator.executor._keeper, "write", gate)
     await rig.filter(name, *nodes)
     await rig.until(lambda: gate.reached, "its record is about to be written")
     return gate

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from extender.gang.core.preemption import End
 from extender.gang.core.reservations import Preemption
 from extender.gang.plan.new_room import room_came
-from extender.gang.tell.decisions import Outcome, Verb
+from extender.gang.tell.decisions import Verb
 from extender.model.plan import Hold
 from tests.gang.rig import LOW, Rig, held_back, let_go, refuse
 from tests.gang.world import gang_key, node, pod, snapshot
@@ -35,10 +36,9 @@ async def test_seats_that_go_back_while_an_eviction_is_tried_again_are_room(rig:
     await rig.gang("second", 1, "high")
     busy = refuse(rig, "low-0")
     second = await planned(rig, "second")
-    preemptions = rig.coordinator.preemptions
-    asks = preemptions.evictions.asks
+    asks = rig.coordinator.plans.victims.asks
     await rig.until(lambda: busy.hits > 0 and not asks(second.id), "it has to be tried again")
-    preemptions.end(first, Outcome.GAVE_UP, "its seats go back", penal=True)
+    rig.coordinator.executor.feed(End(first, "its seats go back", penal=True))
     busy.times = busy.hits
     await rig.until(lambda: second.over, "another plan is made")
     await rig.rounds()
@@ -66,11 +66,11 @@ async def test_a_plan_holds_beside_another_that_has_to_evict_first(rig: Rig) -> 
     """It was changed, for the other's seats had no room yet (seed 504034 with sparing)."""
     held = held_back(rig, "DELETE", "/low-", times=100)
     first, second = await two_plans(rig)
-    assert rig.coordinator.preemptions.preconditions.problem(first) == ""
-    assert rig.coordinator.preemptions.preconditions.problem(second) == ""
+    assert rig.coordinator.preconditions.problem(first) == ""
+    assert rig.coordinator.preconditions.problem(second) == ""
     let_go(held)
     await rig.until(lambda: not second.victims, "the low gang is gone")
-    assert rig.coordinator.preemptions.preconditions.problem(first) == ""
+    assert rig.coordinator.preconditions.problem(first) == ""
     assert first.replans == second.replans == 0
 
 
@@ -81,7 +81,7 @@ async def test_what_one_gives_back_beyond_its_seats_is_not_counted_on(rig: Rig, 
     first, _ = await two_plans(rig)
     await rig.pod("late", cls="top", cpu=cpu, on="n0")
     await rig.until(lambda: rig.cache.pod_named("default", "late") is not None, "late")
-    assert "n0 has no room" in rig.coordinator.preemptions.preconditions.problem(first)
+    assert "n0 has no room" in rig.coordinator.preconditions.problem(first)
     let_go(held)
 
 

@@ -68,7 +68,7 @@ async def test_the_rest_goes_and_they_stay(rig: Rig, shield: str, *, restart: bo
         await rig.remove(name)
     await rig.rounds(8)
     assert not rig.cached("low-2").deleting
-    assert not rig.coordinator.preemptions.evictions.unfinished(), "nothing is owed"
+    assert not rig.coordinator.plans.victims.unfinished(), "nothing is owed"
     await asyncio.wait_for(until_no_records(rig), 5)
 
 

@@ -27,7 +27,7 @@ async def whole_gang_on_n0(rig: Rig, pods: int, **single: Any) -> None:
 
 def at_its_record(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Gate:
     """Stop where the next record is about to be written."""
-    keeper: Any = rig.coordinator.preemptions.keeper
+    keeper: Any = rig.coordinator.executor._keeper
     gate = Gate(keeper.write, after=False)
     monkeypatch.setattr(keeper, "write", gate)
     return gate
@@ -110,7 +110,7 @@ async def test_a_plan_of_a_life_before_that_does_not_hold_ends(
     """It is not known any more which nodes were named."""
     await rig.pod("other", cls="low", on="n1", cpu="4")
     await whole_gang_on_n0(rig, 1)
-    keeper: Any = rig.coordinator.preemptions.keeper
+    keeper: Any = rig.coordinator.executor._keeper
     write, recorded = keeper.write, False
 
     async def killed(*args: Any, **named: Any) -> Any:

@@ -49,7 +49,7 @@ async def test_what_is_left_of_it_stays(
     monkeypatch.setattr(victim_group, "WATCH_SECONDS", 0.5)
     monkeypatch.setattr(victim_group, "LOOK_SECONDS", 0.05)
     await full_cluster(rig)
-    evictions = rig.coordinator.preemptions.evictions
+    evictions = rig.coordinator.plans.victims
     await _begun_in_part(rig, status)
     for name in HIGH:
         await rig.remove(name)
@@ -70,7 +70,7 @@ async def test_who_evicts_it_anew_evicts_all_of_it(
     monkeypatch.setattr(victim_group, "WATCH_SECONDS", 300.0)
     monkeypatch.setattr(victim_group, "LOOK_SECONDS", 0.05)
     await full_cluster(rig)
-    evictions = rig.coordinator.preemptions.evictions
+    evictions = rig.coordinator.plans.victims
     await _begun_in_part(rig, 504)
     for name in HIGH:
         await rig.remove(name)
@@ -93,10 +93,10 @@ async def test_who_evicts_it_anew_at_once_evicts_all_of_it(
         await pause.wait()
 
     await full_cluster(rig)
-    evictions = rig.coordinator.preemptions.evictions
+    evictions = rig.coordinator.plans.victims
     await _begun_in_part(rig, 403)
     await rig.until(lambda: bool(evictions.broken()), "it is refused")
-    evictor = rig.coordinator.preemptions.executor._evictor
+    evictor = rig.coordinator.executor._evictor
     monkeypatch.setattr(evictor, "_clocks", replace(evictor._clocks, sleep=long))
     for name in HIGH:
         await rig.remove(name)
@@ -116,7 +116,7 @@ async def test_who_evicts_it_anew_at_once_evicts_all_of_it(
         message="preempted",
         uids=frozenset(each.uid for each in both),
     )
-    executor = rig.coordinator.preemptions.executor
+    executor = rig.coordinator.executor
     executor.feed(Claimed(claim, both))
     assert not unit.touched
     executor.feed(Released("other"))
@@ -130,7 +130,7 @@ async def test_who_is_protected_after_an_unclear_answer_is_not_counted_as_going(
     """Nothing was sent any more, nor read: it was on its way out for ever (seed 109712)."""
     monkeypatch.setattr(victim_group, "LOOK_SECONDS", 0.05)
     await full_cluster(rig)
-    evictions = rig.coordinator.preemptions.evictions
+    evictions = rig.coordinator.plans.victims
     unreadable = Fault(times=10**6, method="GET", path=r"pods/low-1$", status=500)
     rig.server.faults.plan(unreadable)
     await _begun_in_part(rig, 504)
@@ -150,7 +150,7 @@ async def test_a_plan_in_preemption_is_searched_for_anew() -> None:
         await full_cluster(rig)
         await _begun_in_part(rig, 429)
         evictions, reservations = (
-            rig.coordinator.preemptions.evictions,
+            rig.coordinator.plans.victims,
             rig.coordinator.reservations,
         )
         await rig.nodes(2, first=2)
@@ -206,8 +206,8 @@ async def test_who_takes_the_place_of_some_waits_until_no_request_can_arrive(
         await asyncio.sleep(0.2)  # between two tries there are pauses
 
     async with _patient() as rig:
-        evictions = rig.coordinator.preemptions.evictions
-        evictor = rig.coordinator.preemptions.executor._evictor
+        evictions = rig.coordinator.plans.victims
+        evictor = rig.coordinator.executor._evictor
         monkeypatch.setattr(evictor, "_clocks", replace(evictor._clocks, sleep=short))
         monkeypatch.setattr(evictions, "refused_seconds", 0.5)
         await full_cluster(rig)

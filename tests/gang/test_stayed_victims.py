@@ -194,7 +194,7 @@ async def test_an_eviction_that_the_api_server_does_not_take_is_nobodys_fault() 
         assert "1 eviction not accepted" in rig.messages("high")
         assert admission.describe()["suspended"] == []
         assert admission.counted["victims-stayed"] == 0
-        assert not rig.coordinator.preemptions.evictions.refusals.unevictable()
+        assert not rig.coordinator.plans.victims.refusals.unevictable()
 
 
 # -- counted by hand -------------------------------------------------------------------------

@@ -43,7 +43,7 @@ async def test_a_failed_eviction_of_a_more_urgent_plan_makes_nobody_a_victim(wid
     await rig.until(lambda: slow.hits >= 4, "real evictions are asked for")
     await rig.remove("top-0")
     await rig.until(lambda: not len(rig.coordinator.reservations), "the urgent plan ends")
-    units = rig.coordinator.preemptions.evictions.unfinished
+    units = rig.coordinator.plans.victims.unfinished
     await rig.until(
         lambda: not any(unit.phases.get(Phase.ASKED) for unit in units()),
         "no request of it is under way",
@@ -247,7 +247,7 @@ async def test_a_request_whose_fate_cannot_be_read_back_is_not_forgotten(rig: Ri
     )
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: unread.hits > 0, "the pod cannot be read")
-    evictions = rig.coordinator.preemptions.evictions
+    evictions = rig.coordinator.plans.victims
     seen = unread.hits
 
     def still_unread() -> bool:

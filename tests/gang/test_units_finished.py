@@ -112,7 +112,7 @@ async def test_a_gang_that_is_whole_again_is_not_finished_by_the_next_life(rig: 
     await rig.start()
     await until_no_records(rig)
     assert await rig.names() == {"low-1", "low-2"}
-    assert not rig.coordinator.preemptions.evictions.unfinished()
+    assert not rig.coordinator.plans.victims.unfinished()
 
 
 async def test_a_unit_gone_in_part_is_finished_after_its_plan_ended_and_a_restart(rig: Rig) -> None:
@@ -219,7 +219,7 @@ async def test_a_refusal_after_a_good_rehearsal_is_told_and_others_are_tried(
     )
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: "broken" in rig.outcomes("high"), "the refusal is told")
-    assert rig.coordinator.preemptions.evictions.broken()
+    assert rig.coordinator.plans.victims.broken()
     spared = "other" if doomed == ["low"] else "low"
     deadline = asyncio.get_running_loop().time() + 60
     while any(rig.cache.pod_named("default", f"{spared}-{i}") is not None for i in range(2)):
@@ -245,7 +245,7 @@ async def test_a_gang_whose_rest_may_not_go_is_made_whole_however_often_that_is_
     async def short(seconds: float) -> None:
         await asyncio.sleep(0.2)  # between two tries there are pauses
 
-    evictor = rig.coordinator.preemptions.executor._evictor
+    evictor = rig.coordinator.executor._evictor
     monkeypatch.setattr(evictor, "_clocks", replace(evictor._clocks, sleep=short))
     await full_cluster(rig)
     refused = rig.server.faults.plan(
@@ -303,7 +303,7 @@ async def test_a_gang_that_grows_while_its_eviction_waits_its_turn_is_compared_a
         slow = held_back(rig, "DELETE", f"/[ab]-{REAL_DELETE}")
         await rig.preempt("high-0", n0=["a-0"])
         await rig.until(lambda: slow.hits == 1, "the first eviction is on its way")
-        units = rig.coordinator.preemptions.evictions.unfinished()
+        units = rig.coordinator.plans.victims.unfinished()
         (other,) = [u.name[-1] for u in units if not u.phases.get(Phase.ASKED)]
         await rig.pod(f"{other}-2", cls="low", group=other, cpu="1", on="n4")
         await rig.until(

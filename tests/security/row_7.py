@@ -16,7 +16,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "a record is compared with what a plan could say",
-        "extender/gang/core/recovery.py",
+        "extender/gang/controller/recovery.py",
         "            if why:\n",
         "            if False:\n",
         NO_PLAN,

@@ -54,7 +54,7 @@ class PlansInPreemption:
         """Return the plan for which a pod is asked for at this moment."""
         coordinator = self._host().coordinator
         assert coordinator is not None
-        state = coordinator.preemptions.evictions.victims.get(uid)
+        state = coordinator.plans.victims.victims.get(uid)
         if state is None or state.phase not in IN_DOUBT or state.claim is None:
             return ""
         return state.claim.plan_id
@@ -62,7 +62,7 @@ class PlansInPreemption:
     def asks_for_another(self, plan: Any, uid: str) -> bool:
         """Whether a request for another of the plan's victims is not answered yet."""
         coordinator = self._host().coordinator
-        left = {} if coordinator is None else coordinator.preemptions.evictions.left
+        left = {} if coordinator is None else coordinator.plans.victims.left
         ids = {each.id for each in self.preemptions() if each.plan is plan}
         return any(
             other != uid and state.claim is not None and state.claim.plan_id in ids
@@ -76,7 +76,7 @@ class PlansInPreemption:
     def owed(self, uid: str, priority: int, *, doubtful: bool) -> bool:
         """Whether a pod has to go since others of its unit have gone by our hand."""
         coordinator = self._host().coordinator
-        tables = None if coordinator is None else coordinator.preemptions.evictions
+        tables = None if coordinator is None else coordinator.plans.victims
         state = None if tables is None else tables.victims.get(uid)
         return (
             state is not None

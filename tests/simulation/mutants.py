@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from extender.cache import backoff
 from extender.cache.stats import WatchStats
+from extender.gang.controller import executor, scheduling_cycle
 from extender.gang.controller.coordinator import Coordinator
 from extender.gang.controller.executor import Executor
 from extender.gang.controller.record_writer import RecordWriter
@@ -20,9 +21,8 @@ from extender.gang.controller.records import Records
 from extender.gang.controller.scheduling_cycle import SchedulingCycle
 from extender.gang.core import expectations, preconditions, record, record_objects, victim_group
 from extender.gang.core.last_check import LastCheck
-from extender.gang.core.plan_victims import PlanVictims
 from extender.gang.core.preconditions import Preconditions
-from extender.gang.core.preemptions import Preemptions
+from extender.gang.core.preemption import _Step, drafted
 from extender.gang.core.reservations import Preemption
 from extender.gang.core.victim_group import Tables
 from extender.gang.leader_election.elector import Elector
@@ -49,11 +49,11 @@ def _backoff_without_reset() -> list[tuple[Any, str, Any]]:
 
 def _equal_priority_victims() -> list[tuple[Any, str, Any]]:
     """Who was asked to go counts as going for a minute, is a victim, and has no priority."""
-    draft, evict, expected = Preemptions.draft, Executor._evict, Tables.expected
-    claims = PlanVictims.claims
+    draft, evict, expected = drafted, Executor._evict, Tables.expected
+    claimed = _Step._claimed
 
     def noted(self: Any, effect: Any) -> Any:
-        asked = self._tables.refusals.__dict__.setdefault("_mutant_asked", {})
+        asked = self.plans.victims.refusals.__dict__.setdefault("_mutant_asked", {})
         until = self._clocks.monotonic() + ASKED_SECONDS
         asked[effect.victim.uid] = (effect.victim.node, until)
         return evict(self, effect)
@@ -62,21 +62,24 @@ def _equal_priority_victims() -> list[tuple[Any, str, Any]]:
         asked, now = self.refusals.__dict__.get("_mutant_asked", {}), self.refusals._now()
         return {u: node for u, (node, end) in asked.items() if now < end} | {**expected(self)}
 
-    def with_waits(self: Any, *args: Any) -> Any:
-        preemption = draft(self, *args)
+    def with_waits(*args: Any) -> Any:
+        preemption = draft(*args)
         preemption.victims.update(preemption.waits)
         preemption.waits.clear()
         return preemption
 
-    def unsent(self: Any, preemption: Any) -> Any:
-        return (each._replace(sent=frozenset()) for each in claims(self, preemption))
+    def unsent(self: Any, *args: Any) -> Any:
+        return claimed(self, *args)._replace(sent=frozenset())
+
+    def permits(plans: Any, uid: str, view: Any) -> Any:
+        return victim_group.permits(plans.victims, uid, view) is not False, None
 
     return [
         (Executor, "_evict", noted),
-        (PlanVictims, "claims", unsent),
+        (_Step, "_claimed", unsent),
         (Tables, "expected", asked_for),
-        (Preemptions, "draft", with_waits),
-        (PlanVictims, "doubt", lambda self, group, claim: None),
+        (scheduling_cycle, "drafted", with_waits),
+        (executor, "permits", permits),
         (LastCheck, "of_victim", lambda self, victim, priority, *, alone: ""),
         (LastCheck, "of_unit", lambda self, victims, priority, shown: ""),
     ]
@@ -98,22 +101,22 @@ def _forgets_begun_units() -> list[tuple[Any, str, Any]]:
 
 def _silent_refusals() -> list[tuple[Any, str, Any]]:
     """A real eviction that is refused is tried again and told to nobody."""
-    return [(PlanVictims, "_refused", lambda self, refused: None)]
+    return [(_Step, "_refused", lambda self, refused: None)]
 
 
 def _resumes_blindly() -> list[tuple[Any, str, Any]]:
     """A recorded plan goes on after a restart without being compared with the cluster."""
     resumed: set[str] = set()
-    problem, resume = Preconditions.problem, Preemptions.resume
+    problem, resume = Preconditions.problem, _Step._resume
 
     def blind(self: Any, preemption: Any) -> str:
         return "" if preemption.id in resumed else problem(self, preemption)
 
-    def go(self: Any, preemption: Any) -> str:
+    def go(self: Any, preemption: Any) -> None:
         resumed.add(preemption.id)
-        return resume(self, preemption)
+        resume(self, preemption)
 
-    return [(Preconditions, "problem", blind), (Preemptions, "resume", go)]
+    return [(Preconditions, "problem", blind), (_Step, "_resume", go)]
 
 
 def _record_not_read_back() -> list[tuple[Any, str, Any]]:
@@ -204,7 +207,7 @@ def _waits_under_the_lock() -> list[tuple[Any, str, Any]]:
     async def holding(self: Any, *args: Any, **named: Any) -> Any:
         answer = await plan(self, *args, **named)
         if isinstance(answer, Preemption):
-            await answer.acting.wait()
+            await self._executor.acts(answer)
         return answer
 
     async def run(self: Any, stop: asyncio.Event, period: float = 0.25) -> None:

@@ -165,7 +165,7 @@ class StandingChecks:
             recorded = state != "planned"  # until its record is surely there a plan does nothing
             if (
                 recorded
-                and not coordinator.preemptions.preconditions.crowded(preemption)
+                and not coordinator.preconditions.crowded(preemption)
                 and preemption.plan.victims
                 and not any(cache.pod(victim.uid) for victim in going)
             ):

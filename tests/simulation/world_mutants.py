@@ -9,7 +9,7 @@ from extender.cache.reflector import Reflector
 from extender.gang.core import refused_seats
 from extender.gang.core.last_check import LastCheck
 from extender.gang.core.preconditions import Preconditions
-from extender.gang.core.preemptions import Preemptions
+from extender.gang.core.preemption import _Step
 from extender.gang.core.reservations import Reservations
 from extender.gang.scheduler_view.node_lists import NodeLists
 from tests.simulation.client import SimClient
@@ -61,7 +61,7 @@ def _goes_on_from_what_is_lost() -> Patches:
 
 def _resized_unseen() -> Patches:
     """Plans are not compared when a pod is resized."""
-    return [(Preemptions, "_resized", lambda self, old, pod: None)]
+    return [(_Step, "_resized", lambda self, old, pod: None)]
 
 
 def _refused_for_good() -> Patches:

@@ -19,8 +19,9 @@ from msgspec import Struct
 
 from extender.gang.bind_barrier.partial import PartlyBound
 from extender.gang.controller.binder import CONCURRENCY, Binding, BindingOutcome, Ended
+from extender.gang.controller.executor import Executor
 from extender.gang.controller.term import Term
-from extender.gang.core.preemptions import Preemptions, look_at_each
+from extender.gang.core.preemption import DoesNotHold
 from extender.gang.core.refused_seats import RefusedSeats
 from extender.gang.core.reservations import Preemption
 from extender.gang.runtime.background import Background, each
@@ -114,7 +115,7 @@ class Bindings:
         self,
         term: Term,
         background: Background,
-        preemptions: Preemptions,
+        executor: Executor,
         partly: PartlyBound,
         refused: RefusedSeats,
     ) -> None:
@@ -122,8 +123,8 @@ class Bindings:
         self._binder = term.binder
         self._leadership = term.leadership
         self._clocks = clocks = term.clocks
-        self._preemptions = preemptions
-        self._reservations = preemptions.reservations
+        self._executor = executor
+        self._reservations = executor.plans.reservations
         self._spawn = background.spawn
         self._partly = partly
         self._refused = refused
@@ -139,7 +140,6 @@ class Bindings:
         """How often a barrier was opened, or failed with nobody bound."""
         self.ended_as: Counter[str] = Counter()
         """How bindings ended."""
-        self._reservations.released = self._released
 
     # -- asked for ------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class Bindings:
         if why:
             return why
         if self._begun(preemption):
-            arrival = self.barrier.arrive(preemption.id, pod.uid, node)
+            arrival = self._arrive(preemption, pod, node)
             self._open(preemption)
             return await asyncio.shield(arrival.answer)
         coming = preemption.seats.keys() - self.barrier.held(preemption.id).keys()
@@ -166,7 +166,7 @@ class Bindings:
         if self.barrier.count >= self._settings.max_held and pod.uid in coming and len(coming) > 1:
             self.barriers["full"] += 1
             return f"{counted(self.barrier.count, 'bind', 'is', 'are')} held already (bind.maxHeld)"
-        arrival = self.barrier.arrive(preemption.id, pod.uid, node)
+        arrival = self._arrive(preemption, pod, node)
         self._reservations.answered(preemption, pod.uid, self._clocks.monotonic())
         self._look(preemption)
         left = asyncio.ensure_future(gone())
@@ -175,10 +175,24 @@ class Bindings:
         finally:
             left.cancel()
             self.barrier.withdraw(preemption.id, arrival)
+            self._held(preemption)
         if arrival.answer.done():
             return arrival.answer.result()
         # Its caller has left, but its binding may be on its way: that is not called back.
         return "the caller has left"
+
+    def _arrive(self, preemption: Preemption, pod: Pod, node: str) -> HeldBind:
+        arrival = self.barrier.arrive(preemption.id, pod.uid, node)
+        self._held(preemption)
+        return arrival
+
+    def _take(self, preemption: Preemption) -> list[HeldBind]:
+        arrivals = self.barrier.take(preemption.id)
+        self._held(preemption)
+        return arrivals
+
+    def _held(self, preemption: Preemption) -> None:
+        self._reservations.holds_binds(preemption, self.barrier.held(preemption.id).keys())
 
     def _unseatable(self, preemption: Preemption, uid: str, node: str) -> str:
         """Return why the member must not be bound to the node by this plan, "" when it may."""
@@ -224,9 +238,9 @@ class Bindings:
                     f"{preemption.key}: no member is bound, a binding is refused: {told}",
                 )
                 return
-            why = self._preemptions.preconditions.problem(preemption)
+            why = self._executor.preconditions.problem(preemption)
             if why:
-                self._preemptions.replan(preemption, why)
+                self._executor.feed(DoesNotHold(preemption, why))
                 self._fail(preemption, f"{preemption.key}: no member is bound: {why}")
                 return
             self.barriers["opened"] += 1
@@ -244,7 +258,7 @@ class Bindings:
     def _open(self, preemption: Preemption) -> None:
         """Post all binds that are held: from here on there is no way back."""
         self._opened.add(preemption.id)
-        arrivals = self.barrier.take(preemption.id)
+        arrivals = self._take(preemption)
         self._posting[preemption.id] += len(arrivals)
         self._spawn(self._post(preemption, arrivals))
 
@@ -298,7 +312,7 @@ class Bindings:
 
     def _fail(self, preemption: Preemption, why: str) -> None:
         """Answer all held binds of a plan with an error; nobody of them is bound."""
-        arrivals = self.barrier.take(preemption.id)
+        arrivals = self._take(preemption)
         if not arrivals:
             return
         self.barriers["failed"] += 1
@@ -309,8 +323,8 @@ class Bindings:
             preemption.tries.pop(arrival.uid, None)  # it comes back through no fault of its seat
             arrival.settle(why)
 
-    def _released(self, preemption: Preemption, why: str) -> None:
-        """The plan has ended, or does not hold any more: see Book.released."""
+    def released(self, preemption: Preemption, why: str) -> None:
+        """The plan has ended, or does not hold any more: no member may take its seats."""
         self._fail(preemption, f"{preemption.key}: no member is bound: {why}")
         if preemption.over:
             self._opened.discard(preemption.id)
@@ -327,7 +341,11 @@ class Bindings:
         now = self._clocks.monotonic()
         preemptions = {preemption.id: preemption for preemption in self._reservations}
         held = [preemptions[plan] for plan in self.barrier.plans() if plan in preemptions]
-        look_at_each(held, lambda preemption: self._look_after(preemption, now))
+        for preemption in held:
+            try:
+                self._look_after(preemption, now)
+            except Exception:
+                log.exception("held binds could not be looked at", plan=preemption.id)
 
     def _look_after(self, preemption: Preemption, now: float) -> None:
         plan = preemption.id

@@ -14,8 +14,9 @@ import structlog
 
 from extender.gang.controller.binder import BindingOutcome, Ended
 from extender.gang.controller.evictor import passing
+from extender.gang.controller.executor import Executor
 from extender.gang.controller.term import Reading, Telling, Term
-from extender.gang.core.preemptions import Preemptions
+from extender.gang.core.preemption import End
 from extender.gang.core.reservations import Preemption
 from extender.gang.runtime.background import each
 from extender.gang.status.notices import CONCURRENCY
@@ -38,7 +39,7 @@ class PartlyBound:
         term: Term,
         reading: Reading,
         telling: Telling,
-        preemptions: Preemptions,
+        executor: Executor,
     ) -> None:
         self._roll_back = term.settings.seats.rollback == "delete"
         self._evictor = term.evictor
@@ -48,7 +49,7 @@ class PartlyBound:
         self._spawn = telling.background.spawn
         self._reading = reading
         self._decisions = telling.decisions
-        self._preemptions = preemptions
+        self._executor = executor
         self._barrier = term.settings.bind.enabled
         self._undone: Counter[GangKey] = Counter()
         """Gangs of which members are about to be deleted."""
@@ -70,7 +71,7 @@ class PartlyBound:
             why = f"the API server refuses to bind {told}"
             self._tell(preemption, why)
             if self._roll_back:
-                self._preemptions.end(preemption, Outcome.GAVE_UP, why, penal=True)
+                self._executor.feed(End(preemption, why, penal=True))
 
     def ended(self, preemption: Preemption, why: str) -> None:
         """A plan has ended without all its members bound: tell, and undo, if it runs in part."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+from extender.gang.controller.executor import Executor
 from extender.gang.controller.scheduling_cycle import SchedulingCycle
 from extender.gang.controller.term import Reading
 from extender.gang.controller.verb_patience import VerbPatience
@@ -37,6 +38,7 @@ class Answering:
         decisions: DecisionTelling,
         admission: Admission,
         turns: SchedulingCycle,
+        executor: Executor,
         patience: VerbPatience,
     ) -> None:
         self._reading = reading
@@ -44,6 +46,7 @@ class Answering:
         self._patience = patience
         self._admission = admission
         self._turns = turns
+        self._executor = executor
 
     async def ensure(
         self,
@@ -97,7 +100,7 @@ class Answering:
             # Its seats are free: a moment more, and the asker can be given one.
             seconds = min(RECORDED_SECONDS, self._patience.left(asked))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(answer.acting.wait(), seconds)
+                await asyncio.wait_for(self._executor.acts(answer), seconds)
         return answer
 
     def known(self, key: GangKey) -> Preemption | Refusal | None:

@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from extender.gang.controller.executor import ForOthers
 from extender.gang.controller.planner_thread import PLANNER
 from extender.gang.controller.planning_rounds import PLANNING
+from extender.gang.controller.recovery import Recovery
 from extender.gang.controller.replanning import Replanning
 from extender.gang.controller.rounds import run_rounds
 from extender.gang.controller.sweeper import Sweeper
 from extender.gang.controller.term import Term, reading_of, telling_of
 from extender.gang.controller.term_parts import acting_of, planning_of, seating_of
-from extender.gang.core.recovery import Recovery
-from extender.gang.core.reservations import Preemption
-from extender.gang.plan.question import Masks
+from extender.gang.core.preemption import Accepted, PlanEnded, Search, SeatsReleased, Taken
 from extender.model.objects import GangKey, Node, Pod
 
 FRESH_SECONDS = 0.1
@@ -39,13 +39,12 @@ class Coordinator:
             term,
             reading,
             telling,
-            ended=self._preemption_ended,
-            search_again=self._search_again,
+            others=self._of_plans,
         )
         self._planning = planning = planning_of(term, reading, telling, acting)
-        self._seating = seating = seating_of(term, reading, telling, acting.preemptions)
+        self._seating = seating = seating_of(term, reading, telling, acting.executor)
         self._replanning = Replanning(
-            acting.preemptions,
+            acting.executor,
             planning.turns,
             term.settings.seats.max_replans,
             reading.readiness,
@@ -69,12 +68,10 @@ class Coordinator:
         self.stale, self.require_ready = self.readiness.stale, self.readiness.require
         self.notices, self.telling = telling.notices, telling.decisions
         self.decisions = self.telling.decisions
-        self.admission, self.preemptions = acting.admission, acting.preemptions
+        self.admission, self.executor = acting.admission, acting.executor
+        self.plans, self.preconditions = self.executor.plans, self.executor.preconditions
         self.eviction_history = acting.eviction_history
-        self.crowded, self.takes_unit = (
-            self.preemptions.preconditions.crowded,
-            self.preemptions.units.takes,
-        )
+        self.crowded, self.takes_unit = self.preconditions.crowded, self.plans.takes
         answering = planning.answering
         self.known, self.ensure, self.ask = answering.known, answering.ensure, answering.ask
         self.bookings = planning.bookings
@@ -98,9 +95,24 @@ class Coordinator:
 
     # -- deciding -----------------------------------------------------------------------
 
-    def _preemption_ended(
-        self, preemption: Preemption, *, done: bool, penal: bool, why: str
-    ) -> None:
+    def _of_plans(self, effect: ForOthers) -> None:
+        """Do what a step of a plan asks of other rooms, or have them take note of it."""
+        match effect:
+            case Search(preemption, why, masks):
+                self._telling.background.spawn(
+                    self._replanning.search_again(preemption, why, masks)
+                )
+            case SeatsReleased(preemption, why):
+                self.bindings.released(preemption, why)
+            case Taken(pods):
+                self.eviction_history.taken(pods)
+            case Accepted(sent, _, _):
+                self.eviction_history.sent(sent)
+            case PlanEnded():
+                self._plan_ended(effect)
+
+    def _plan_ended(self, ended: PlanEnded) -> None:
+        preemption, done, why = ended.preemption, ended.done, ended.why
         if self.admission.ended(preemption, done=done, seen=self.stale() is None):
             self.admission.gave_up(preemption, self._reading.present_gang(preemption.key), why)
         self.bindings.ended(preemption, done=done, why=why)
@@ -108,11 +120,8 @@ class Coordinator:
         self.evidence.freed(set(preemption.seats.values()))
         if done:
             self._reading.waiting.succeeded(preemption.key)
-        elif penal:
+        elif ended.penal:
             self._reading.waiting.failed(preemption.key)
-
-    async def _search_again(self, preemption: Preemption, why: str, masks: Masks) -> None:
-        await self._replanning.search_again(preemption, why, masks)
 
     # -- what the cache reports ---------------------------------------------------------
 
@@ -128,7 +137,7 @@ class Coordinator:
             self.evidence.freed(self.offers.offered(old.uid))
         self._reading.pending_gangs.observe(old, new)
         self.eviction_history.observe(old, new)
-        self.preemptions.observe(old, new)
+        self.executor.observe(old, new)
         self.bookings.observe(old, new)
         self._seating.refused_seats.observe(old, new)
 
@@ -148,12 +157,12 @@ class Coordinator:
         if self.readiness.begun:
             self.offers.look()
             self.bindings.tick()
-            self.preemptions.tick()
+            self.executor.tick()
             self._planning.rounds.tick_bookings()
 
     async def _sweep(self) -> None:
         """Do what nothing waits for."""
-        if self.readiness.begun and not self.preemptions.evictions.waiting:
+        if self.readiness.begun and not self.plans.victims.waiting:
             for key in self.telling.round():
                 self._reading.waiting.repaired(key)
         await self._sweeper.round()
@@ -175,13 +184,7 @@ class Coordinator:
         bound = self._reading.snapshot().bound
         await self.eviction_history.recover(pod for pods in bound.values() for pod in pods)
         recovery = Recovery(
-            self.preemptions,
-            self._acting.keeper,
-            self._reading.source,
-            self._reading.gangs,
-            self._term.clocks,
-            self.telling.decide,
-            self.notices.nominations,
+            self.executor, self._acting.keeper, self._reading, self._telling, self._term.clocks
         )
         records = await recovery.run()
         # Verbs need not wait for the first look at all pods; a gang's question queues behind it.

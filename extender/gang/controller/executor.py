@@ -1,26 +1,63 @@
-"""Performs what the machine of victim groups asks for, and feeds what comes of it back.
+"""Performs what the machine of preemptions asks for, and feeds what comes of it back.
 
-The one place that sends evictions for plans. What is to be sent, and when, is decided in
-``core/victim_group.py``; how one request is made is in ``evictor.py``.
+The one place that sends evictions for plans. What is done, and when, is decided in
+``core/preemption.py`` and ``core/victim_group.py``; how one request is made is in ``evictor.py``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from math import inf
 
 import structlog
+from msgspec.structs import replace
 
-from extender.gang.controller.evictor import Evictor, passing, unclear
-from extender.gang.core.plan_victims import PlanVictims
+from extender.gang.controller.evictor import EvictionRefused, passing, unclear
+from extender.gang.controller.record_writer import RecordWriter
+from extender.gang.controller.term import Telling, Term
+from extender.gang.core.preconditions import Preconditions
+from extender.gang.core.preemption import (
+    Accepted,
+    Acts,
+    Broken,
+    ClaimMore,
+    ClearNominations,
+    Decide,
+    Defect,
+    GroupsEnded,
+    Later,
+    Log,
+    Nominate,
+    Opened,
+    Park,
+    PlanEffect,
+    PlanEnded,
+    PlanEvent,
+    Plans,
+    PodSeen,
+    Recorded,
+    RecordFailed,
+    RecordOver,
+    RehearsalRefused,
+    Rehearse,
+    Rehearsed,
+    Search,
+    Seated,
+    SeatsFree,
+    SeatsReleased,
+    Settled,
+    Taken,
+    Tick,
+    WriteRecord,
+    permits,
+    step,
+)
+from extender.gang.core.reservations import Preemption
 from extender.gang.core.victim_group import (
     Answer,
     Answered,
-    Claimed,
     ComeBack,
-    Effect,
-    Event,
     Evict,
     Failure,
     Leaves,
@@ -29,93 +66,203 @@ from extender.gang.core.victim_group import (
     ReadBack,
     Refused,
     Rested,
-    Tables,
     Unmark,
-    permits,
-    step,
 )
-from extender.gang.leader_election.leadership import Leadership
-from extender.gang.runtime.background import Background
-from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.listener import Removal
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.kube.api_errors import ApiError
+from extender.model.objects import Pod
 from extender.model.plan import Victim
 
 log = structlog.get_logger("gang")
 
-AT_ONCE = 128
-"""How many groups are claimed in one turn of the event loop."""
+LOOK_SECONDS = 0.1
+
+Step = Rehearse | WriteRecord | ClaimMore | Nominate
+"""What is waited for before the next step of a plan."""
+ForOthers = Search | SeatsReleased | PlanEnded | Taken | Accepted
+"""What other rooms do, or take note of."""
 
 
 class Executor:
-    """One event loop only. ``plans`` is the machine's view, and is told what is about plans."""
+    """One event loop only. ``others`` performs what other rooms do."""
 
     def __init__(
         self,
-        tables: Tables,
-        evictor: Evictor,
-        leadership: Leadership,
-        clocks: Clocks,
-        background: Background,
-        plans: PlanVictims,
+        term: Term,
+        telling: Telling,
+        plans: Plans,
+        preconditions: Preconditions,
+        keeper: RecordWriter,
+        others: Callable[[ForOthers], None],
     ) -> None:
-        self._tables = tables
-        self._evictor = evictor
-        self._leadership = leadership
-        self._clocks = clocks
-        self._background = background
-        self._plans = plans
+        self.plans = plans
+        self.preconditions = preconditions
+        self._evictor = term.evictor
+        self._leadership = term.leadership
+        self._clocks = term.clocks
+        self._spawn = telling.background.spawn
+        self._notices = telling.notices
+        self._decisions = telling.decisions
+        self._keeper = keeper
+        self._others = others
+        self._planned: dict[str, asyncio.Event] = {}
+        """Plan id -> set once it acts, where that is waited for."""
 
-    def feed(self, event: Event) -> None:
+    # -- events ---------------------------------------------------------------------------
+
+    def feed(self, event: PlanEvent) -> None:
         """Hand the machine an event, and perform what it asks for."""
-        effects: list[Effect] = []
+        for next_step in self._take_in(event):
+            self._spawn(self._go_on(next_step))
+
+    def observe(self, old: Pod | None, new: Pod | None) -> None:
+        """Take note of one pod event (None: it did not, or does not, exist)."""
+        self.feed(PodSeen(old, new, self._clocks.wall()))
+
+    def tick(self) -> None:
+        """Look at deadlines, and at plans when nodes or namespaces have changed. No waiting."""
+        self.feed(Tick(self._notices.held_back.units()))
+
+    async def acts(self, preemption: Preemption) -> None:
+        """Wait until a plan is recorded, or does not hold."""
+        if preemption.state is PreemptionState.PLANNED:
+            await self._planned.setdefault(preemption.id, asyncio.Event()).wait()
+
+    # -- effects --------------------------------------------------------------------------
+
+    def _take_in(self, event: PlanEvent) -> list[Step]:
+        """Perform what is not waited for; return the rest."""
+        effects: list[PlanEffect] = []
         try:
-            step(self._tables, event, self._clocks.monotonic(), self._plans, effects)
-        except Exception:  # a defect must not leave a group gone in part: all is looked at again
-            log.exception("an event was not taken in whole", event=type(event).__name__)
+            step(self.plans, event, self._clocks.monotonic(), self.preconditions, effects)
+        except Exception as error:  # a defect must not leave a group gone in part
+            effects.append(Defect(error, type(event).__name__))
         for effect in effects:
-            if not isinstance(effect, Owes):
-                self._perform(effect)
-        for owes in dict.fromkeys(effect for effect in effects if isinstance(effect, Owes)):
-            self._plans.told(owes)
+            self._perform(effect)
+        return [effect for effect in effects if isinstance(effect, Step)]
 
-    async def claim(self, claims: Iterable[Claimed]) -> None:
-        """Claim groups, AT_ONCE a turn: verbs and events are answered in between."""
-        for count, claimed in enumerate(claims, 1):
-            self.feed(claimed)
-            if count % AT_ONCE == 0:
-                await asyncio.sleep(0)
-
-    def _perform(self, effect: Effect) -> None:
+    def _perform(self, effect: PlanEffect) -> None:
         match effect:
             case Evict():
-                self._background.spawn(self._evict(effect))
+                self._spawn(self._evict(effect))
             case Read(victim):
-                self._background.spawn(self._read(victim))
+                self._spawn(self._read(victim))
             case Unmark(victim):
-                self._background.spawn(self._evictor.unmark(victim))
-            case ComeBack():
-                self._background.spawn(self._come_back(effect))
+                self._spawn(self._evictor.unmark(victim))
+            case ComeBack(event, seconds) | Later(event, seconds):
+                self._spawn(self._come_back(event, seconds))
             case Refused():
                 self._evictor.refused()
-                self._plans.told(effect)
+            case Owes(plan_id):
+                self._keeper.settle(plan_id, self.plans.victims.owed)
+            case RecordOver(plan_id):
+                self._keeper.over(plan_id, self.plans.victims.owed)
+            case Acts(plan_id):
+                if plan_id in self._planned:
+                    self._planned.pop(plan_id).set()
+            case Accepted(sent, preemption, first):
+                self._others(effect)
+                self._notices.evicted(sent, preemption, first=first)
+            case Search() | SeatsReleased() | PlanEnded() | Taken():
+                self._others(effect)
+            case Defect(error, at):
+                log.error("an event was not taken in whole", at=at, exc_info=error)
+            case Log(text, words, warns):
+                (log.warning if warns else log.info)(text, **words)
+            case Rehearse() | WriteRecord() | ClaimMore() | Nominate():
+                pass  # see _go_on
             case _:
-                self._plans.told(effect)
+                self._tell(effect)
+
+    def _tell(self, effect: PlanEffect) -> None:
+        notices = self._notices
+        match effect:
+            case Decide(decision):
+                self._decisions.decide(replace(decision, time=self._clocks.wall()))
+            case Opened(preemption):
+                log.info("seats open", gang=str(preemption.key), seats=len(preemption.seats))
+                self._spawn(notices.calls.until_seated(preemption))
+            case Broken(refused, preemption):
+                notices.broken(refused, preemption)
+            case ClearNominations(pods):
+                notices.nominations.clear(pods)
+            case Seated(pod):
+                notices.held_back.settled(pod)
+            case Settled(pod):
+                notices.held_back.gone(pod)
+            case Park(pod, node):
+                notices.held_back.park(pod, node)
+            case SeatsFree():
+                notices.held_back.wake_all()
+            case GroupsEnded(names):
+                notices.held_back.units_ended(names)
+
+    # -- the steps of a plan --------------------------------------------------------------
+
+    async def _go_on(self, first: Step) -> None:
+        """Take a plan's steps, one after the other, for as long as it has a next one."""
+        steps: Sequence[Step] = [first]
+        while steps:
+            event = await self._taken(steps[0])
+            steps = [] if event is None else self._take_in(event)
+
+    async def _taken(self, next_step: Step) -> PlanEvent | None:
+        """Take one step; return what comes of it."""
+        match next_step:
+            case Rehearse(preemption, budgeted):
+                return await self._rehearse(preemption, budgeted)
+            case WriteRecord(preemption, others):
+                try:
+                    await self._keeper.write(preemption, self._clocks.wall(), others)
+                except ApiError as failed:
+                    return RecordFailed(preemption.id, str(failed))
+                return Recorded(preemption.id)
+            case ClaimMore():
+                await asyncio.sleep(0)
+                return next_step
+            case Nominate(preemption):
+                # The evictions, which the gang waits for, go first.
+                evicting = PreemptionState.EVICTING
+                while preemption.state is evicting and self.plans.victims.waiting:  # noqa: ASYNC110
+                    await asyncio.sleep(LOOK_SECONDS)
+                waits = (evicting, PreemptionState.WAITING, PreemptionState.OPEN)
+                if preemption.state in waits:
+                    await self._notices.nominations.write(preemption)
+        return None
+
+    async def _rehearse(self, preemption: Preemption, budgeted: frozenset[str]) -> PlanEvent:
+        def wanted(victim: Victim) -> bool:
+            planned = preemption.state is PreemptionState.PLANNED
+            return planned and victim.uid in preemption.victims
+
+        try:
+            await self._evictor.rehearse(list(preemption.victims.values()), budgeted, wanted)
+        except EvictionRefused as refused:
+            uid = refused.victim.uid
+            failure = _failure(refused.error, budgeted=uid in budgeted)
+            return RehearsalRefused(
+                preemption.id, uid, failure, readable=refused.readable, told=str(refused)
+            )
+        return Rehearsed(preemption.id)
+
+    # -- requests -------------------------------------------------------------------------
 
     def _permitted(self, uid: str) -> bool:
         """Whether a request may leave now: asked at every turn that it has to wait for."""
         if not self._leadership.acts:
             return False
-        denied = permits(self._tables, uid, self._plans)
-        if denied is not None and denied[1]:
-            self._plans.fails(*denied)
-        return denied is None
+        permitted, compared = permits(self.plans, uid, self.preconditions)
+        if compared is not None:
+            self.feed(compared)
+        return permitted
 
     async def _evict(self, effect: Evict) -> None:
         victim, answer, failure = effect.victim, Answer.NOT_SENT, None
         uid, budgeted = victim.uid, False
         try:
-            budgeted = self._plans.budgeted(victim, effect.priority)
+            # Read again before each request.
+            budgeted = bool(self.preconditions.budgeted([victim], effect.priority))
             ended = await self._evictor.remove(
                 victim,
                 budgeted=budgeted,
@@ -126,14 +273,7 @@ class Executor:
             if ended is not None:
                 answer = Answer.ACCEPTED if ended is Removal.ACCEPTED else Answer.GONE
         except ApiError as error:
-            answer = Answer.FAILED
-            failure = Failure(
-                str(error),
-                passing=passing(error),
-                unclear=unclear(error),
-                retry_after=error.retry_after or 0.0,
-                budgeted=budgeted,
-            )
+            answer, failure = Answer.FAILED, _failure(error, budgeted=budgeted)
         except Exception:  # a defect must not leave a group gone in part
             log.exception("an eviction is begun again", pod=victim.name)
             # It may have left.
@@ -150,9 +290,19 @@ class Executor:
             log.exception("a pod is read again", pod=victim.name)
         self.feed(ReadBack(victim.uid, goes))
 
-    async def _come_back(self, effect: ComeBack) -> None:
-        if isinstance(effect.event, Rested):
-            await self._evictor.pause(effect.seconds, longest=inf)
+    async def _come_back(self, event: PlanEvent, seconds: float) -> None:
+        if isinstance(event, Rested):
+            await self._evictor.pause(seconds, longest=inf)
         else:
-            await asyncio.sleep(effect.seconds)
-        self.feed(effect.event)
+            await asyncio.sleep(seconds)
+        self.feed(event)
+
+
+def _failure(error: ApiError, *, budgeted: bool) -> Failure:
+    return Failure(
+        str(error),
+        passing=passing(error),
+        unclear=unclear(error),
+        retry_after=error.retry_after or 0.0,
+        budgeted=budgeted,
+    )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from extender.gang.controller.executor import Executor
 from extender.gang.controller.readiness import Readiness
 from extender.gang.controller.scheduling_cycle import SchedulingCycle
-from extender.gang.core.preemptions import Preemptions
+from extender.gang.core.preemption import End
 from extender.gang.core.reservations import Preemption
 from extender.gang.plan.question import Masks
 from extender.gang.plan.single import SINGLE, single_gang
-from extender.gang.tell.decisions import Outcome, Verb
+from extender.gang.tell.decisions import Verb
 from extender.model.plan import Code, Refusal
 from extender.model.texts import counted
 
@@ -31,13 +32,14 @@ class Replanning:
 
     def __init__(
         self,
-        preemptions: Preemptions,
+        executor: Executor,
         turns: SchedulingCycle,
         max_replans: int,
         readiness: Readiness,
         posting: Callable[[Preemption], bool],
     ) -> None:
-        self._preemptions = preemptions
+        self._executor = executor
+        self._reservations = executor.plans.reservations
         self._turns = turns
         self._max_replans = max_replans
         self._readiness = readiness
@@ -63,14 +65,14 @@ class Replanning:
                 times, most = preemption.displacements, MOST_DISPLACED
             if times >= most:
                 why += f", and the plan was changed {counted(times, 'time')} for that already"
-                self._preemptions.end(preemption, Outcome.GAVE_UP, why, penal=True)
+                self._executor.feed(End(preemption, why, penal=True))
                 return True
             single = None
             if preemption.key.dialect == SINGLE:
                 if preemption.candidates is None:
                     # Of a life before: it is asked anew, and nobody goes elsewhere meanwhile.
                     why += ", and it is not known where kube-scheduler would have it preempt"
-                    self._preemptions.end(preemption, Outcome.GAVE_UP, why)
+                    self._executor.feed(End(preemption, why))
                     return True
                 single = single_gang(next(iter(preemption.pods.values())))
             try:
@@ -84,21 +86,15 @@ class Replanning:
                     candidates=preemption.candidates,
                 )
             except Exception:
-                self._preemptions.end(
-                    preemption, Outcome.GAVE_UP, f"{why}; the search failed", penal=True
-                )
+                self._executor.feed(End(preemption, f"{why}; the search failed", penal=True))
                 raise
             if isinstance(result, Refusal):
                 if result.code is Code.STALE:
                     return False
                 why += f", and there is no other plan: {result.message}"
                 # A gang that is whole, or gone, needs no penalty; one that cannot fit waits.
-                self._preemptions.end(
-                    preemption,
-                    Outcome.GAVE_UP,
-                    why,
-                    penal=result.code in (Code.INFEASIBLE, Code.CHANGED),
-                )
+                penal = result.code in (Code.INFEASIBLE, Code.CHANGED)
+                self._executor.feed(End(preemption, why, penal=penal))
         return True
 
     async def _answered_sit(self, preemption: Preemption) -> None:
@@ -109,4 +105,4 @@ class Replanning:
             if not (preemption.answered or preemption.presumed) or preemption.over:
                 return
             await asyncio.sleep(LOOK_SECONDS)
-        self._preemptions.reservations.not_coming(preemption, preemption.answered)
+        self._reservations.not_coming(preemption, preemption.answered)

@@ -14,12 +14,13 @@ from math import inf
 import structlog
 from msgspec.structs import replace
 
+from extender.gang.controller.executor import Executor
 from extender.gang.controller.pending_gangs import can_be_planned
 from extender.gang.controller.planner_thread import Overran, PlannerThread
 from extender.gang.controller.term import Reading, Telling, Term
 from extender.gang.controller.volume_claims import VolumeClaims
 from extender.gang.controller.waiting import Version
-from extender.gang.core.preemptions import Preemptions
+from extender.gang.core.preemption import Begun, End, GivesWay, drafted
 from extender.gang.core.reservations import Preemption
 from extender.gang.fairness.admission import Admission
 from extender.gang.fairness.fair_lock import FairLock
@@ -30,7 +31,6 @@ from extender.gang.plan.question import GangQuestion, Masks
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import gangs_of, unchanged
 from extender.gang.tell.decisions import (
-    Outcome,
     SearchInput,
     Verb,
     of_plan,
@@ -69,7 +69,7 @@ class SchedulingCycle:
         telling: Telling,
         planner_thread: PlannerThread,
         admission: Admission,
-        preemptions: Preemptions,
+        executor: Executor,
     ) -> None:
         self._reservations = reading.reservations
         self._readiness = reading.readiness
@@ -86,8 +86,10 @@ class SchedulingCycle:
         self._admission = admission
         self._claims = VolumeClaims(term.claims)
         self.planner_thread = planner_thread
-        self._preemptions = preemptions
-        self._preconditions = preemptions.preconditions
+        self._executor = executor
+        self._victims = executor.plans.victims
+        self._preconditions = executor.preconditions
+        self._random = term.random
         self.booked: Callable[[Gang, Snapshot], Iterable[Hold]] = lambda gang, snapshot: ()
         """What booked starts of others keep of the room."""
         self.undoing: Callable[[GangKey], bool] = lambda key: False
@@ -95,7 +97,7 @@ class SchedulingCycle:
 
     def version(self) -> Version:
         """Return what an answer rests on; another one when it may be another answer."""
-        refusals = self._preemptions.evictions.refusals
+        refusals = self._victims.refusals
         refusals.unevictable()  # some refusals may just have been forgotten
         beside = refusals.version + self._admission.stayed.version(self._clocks.monotonic())
         beside += self._evidence.version()
@@ -179,7 +181,7 @@ class SchedulingCycle:
                 # The list may be older than the snapshot: not a reason to stay with the answer.
                 version = version if not offered else NEVER
                 return self._refuse(answer, version, verb, seconds, gang)
-            draft = self._preemptions.draft(answer, before, snapshot, held)
+            draft = self._draft(answer, before, snapshot, held)
             draft.candidates = candidates
             if first and await self._ahead_seated(gang, version):
                 return await self.plan(key, verb, offered, single, masks, asked=asked, ahead=True)
@@ -204,6 +206,13 @@ class SchedulingCycle:
             message=f"the cluster changes faster than it is read: {why}",
         )
         return self._refuse(refusal, NEVER, verb, seconds)
+
+    def _draft(
+        self, plan: Plan, before: Preemption | None, seen: Snapshot, held: Iterable[Hold]
+    ) -> Preemption:
+        plan_id = f"{self._random.getrandbits(48):012x}"
+        now, shown = self._clocks.monotonic(), self._preconditions.shown()
+        return drafted(plan, plan_id, now, shown, before, seen, held)
 
     async def _ahead_seated(self, gang: Gang, version: Version) -> bool:
         """Plan gangs as urgent that have waited longer, and more urgent ones, whose refusal is of
@@ -258,7 +267,7 @@ class SchedulingCycle:
         """Members that must still go would be counted as its own: it would run in part."""
         keys = {key for pod in gang.members for key in keys_of(gang.key, pod)}
         names = map(str, keys | {gang.key})
-        if not any(map(self._preemptions.evictions.owes, names)):
+        if not any(map(self._victims.owes, names)):
             return None
         return Refusal(
             gang=gang.key,
@@ -443,21 +452,21 @@ class SchedulingCycle:
             if other.key == draft.key:
                 replaces = f"takes the place of a plan that was changed: {other.changed_for}"
                 self._admission.replaced(other)
-                self._preemptions.give_way(other, draft)
+                self._executor.feed(GivesWay(other, draft))
                 continue
             other.yields = other.key in plan.takes_over or str(other.key) in broken
             if other.key in plan.takes_over:
                 why = f"its seats are taken over by the more urgent {plan.gang}"
-                self._preemptions.end(other, Outcome.GAVE_UP, why)
+                self._executor.feed(End(other, why))
             elif str(other.key) in broken:
                 why = f"its members are evicted for the more urgent {plan.gang}"
-                self._preemptions.end(other, Outcome.GAVE_UP, why)
+                self._executor.feed(End(other, why))
         self._waiting.planned(plan.gang)
         decision = of_plan(plan, time=self._clocks.wall(), verb=verb, seconds=seconds)
         if replaces:
             decision = replace(decision, explanation=(replaces, *decision.explanation))
         self._decisions.decide(decision)
-        self._preemptions.begin(draft)
+        self._executor.feed(Begun(draft))
         return draft
 
     def _refuse(

@@ -1,26 +1,31 @@
 """The parts of a term that plan, act and open seats, each made of those before it.
 
-What runs back from a later part to an earlier one goes through the coordinator: ``ended`` notes
-each preemption that ends, ``search_again`` searches for another plan in the place of one that does
-not hold any more.
+What runs back from a later part to an earlier one goes through the coordinator: ``others`` does
+what a step of a plan asks of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from extender.gang.bind_barrier.bindings import Bindings
 from extender.gang.bind_barrier.partial import PartlyBound
 from extender.gang.booking.bookings import Bookings
 from extender.gang.controller.answering import Answering
+from extender.gang.controller.executor import Executor, ForOthers
 from extender.gang.controller.planner_thread import PlannerThread
 from extender.gang.controller.planning_rounds import PlanningRounds
 from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.scheduling_cycle import SchedulingCycle
 from extender.gang.controller.term import Reading, Telling, Term
 from extender.gang.controller.verb_patience import VerbPatience
-from extender.gang.core.preemptions import PreemptionEnded, Preemptions, SearchAgain
+from extender.gang.core.last_check import LastCheck
+from extender.gang.core.preconditions import Preconditions
+from extender.gang.core.preemption import Plans
+from extender.gang.core.refusals import Refusals
 from extender.gang.core.refused_seats import RefusedSeats
+from extender.gang.core.victim_group import Tables
 from extender.gang.fairness.admission import Admission
 from extender.gang.fairness.eviction_history import EvictedStore, EvictionHistory
 from extender.gang.fairness.suspensions import Suspensions
@@ -33,7 +38,7 @@ class Acting:
 
     keeper: RecordWriter
     admission: Admission
-    preemptions: Preemptions
+    executor: Executor
     eviction_history: EvictionHistory
 
 
@@ -62,27 +67,36 @@ def acting_of(
     reading: Reading,
     telling: Telling,
     *,
-    ended: PreemptionEnded,
-    search_again: SearchAgain,
+    others: Callable[[ForOthers], None],
 ) -> Acting:
     """Return what acts on plans; nothing is in flight yet."""
     records = term.records
     records.told = lambda aside: telling.notices.record_aside(records.namespace, aside)
     keeper = RecordWriter(records, term.leadership, telling.background)
-    preemptions = Preemptions(term, reading, telling, keeper, ended, search_again)
-    return Acting(
-        keeper=keeper,
-        admission=Admission(
-            term.settings,
-            term.clocks,
-            reading.reservations,
-            reading.evidence,
-            Suspensions(term.suspended, term.leadership, telling.background, term.clocks),
-            telling.notices,
-        ),
-        preemptions=preemptions,
-        eviction_history=_eviction_history(term, reading, telling, preemptions),
+    history = _eviction_history(term, reading, telling)
+    settings, evictor = term.settings, term.evictor
+    patience, refusals = settings.seats.victim_slack_seconds, Refusals(term.clocks.monotonic)
+    victims = Tables(evictor.concurrency, evictor.attempts, patience, refusals)
+    plans = Plans(
+        reservations=reading.reservations,
+        victims=victims,
+        offers=reading.offers,
+        settings=settings,
     )
+    check = LastCheck(reading.source, reading.gangs, settings)
+    preconditions = Preconditions(
+        plans, check, reading.offers, reading.evidence, reading.readiness, history
+    )
+    executor = Executor(term, telling, plans, preconditions, keeper, others)
+    admission = Admission(
+        settings,
+        term.clocks,
+        reading.reservations,
+        reading.evidence,
+        Suspensions(term.suspended, term.leadership, telling.background, term.clocks),
+        telling.notices,
+    )
+    return Acting(keeper, admission, executor, history)
 
 
 def planning_of(term: Term, reading: Reading, telling: Telling, acting: Acting) -> Planning:
@@ -94,11 +108,11 @@ def planning_of(term: Term, reading: Reading, telling: Telling, acting: Acting) 
         term.clocks,
         term.heartbeats,
     )
-    turns = SchedulingCycle(term, reading, telling, thread, acting.admission, acting.preemptions)
+    turns = SchedulingCycle(term, reading, telling, thread, acting.admission, acting.executor)
     bookings = Bookings(
         term.settings,
         reading.reservations,
-        acting.preemptions.preconditions,
+        acting.executor.preconditions,
         reading.gangs,
         term.source,
         term.clocks,
@@ -109,24 +123,25 @@ def planning_of(term: Term, reading: Reading, telling: Telling, acting: Acting) 
         telling.decisions,
         acting.admission,
         turns,
+        acting.executor,
         VerbPatience(telling.background, term.clocks, term.settings.plan.seconds),
     )
     rounds = PlanningRounds(term, reading, acting.admission, turns, answering, bookings, telling)
     return Planning(thread, turns, bookings, answering, rounds)
 
 
-def seating_of(term: Term, reading: Reading, telling: Telling, preemptions: Preemptions) -> Seating:
+def seating_of(term: Term, reading: Reading, telling: Telling, executor: Executor) -> Seating:
     """Return what looks after seats from when they are open."""
-    refused_seats = RefusedSeats(preemptions, term.clocks, reading.evidence, telling.notices.calls)
-    partly_bound = PartlyBound(term, reading, telling, preemptions)
-    bindings = Bindings(term, telling.background, preemptions, partly_bound, refused_seats)
+    refused_seats = RefusedSeats(
+        executor, reading.reservations, term.clocks, reading.evidence, telling.notices.calls
+    )
+    partly_bound = PartlyBound(term, reading, telling, executor)
+    bindings = Bindings(term, telling.background, executor, partly_bound, refused_seats)
     return Seating(refused_seats, partly_bound, bindings)
 
 
-def _eviction_history(
-    term: Term, reading: Reading, telling: Telling, preemptions: Preemptions
-) -> EvictionHistory:
-    """Return who was evicted before, which ``preemptions`` adds to and is spared by."""
+def _eviction_history(term: Term, reading: Reading, telling: Telling) -> EvictionHistory:
+    """Return who was evicted before."""
     protection = term.settings.fairness.protection
     store = None
     if term.evicted is not None and protection.enabled:
@@ -138,7 +153,4 @@ def _eviction_history(
             term.leadership,
             telling.background,
         )
-    history = EvictionHistory(protection, store, term.clocks, reading.gangs)
-    preemptions.units.taken, preemptions.units.sent = history.taken, history.sent
-    preemptions.preconditions.spared = history.spared
-    return history
+    return EvictionHistory(protection, store, term.clocks, reading.gangs)

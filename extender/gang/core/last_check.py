@@ -64,14 +64,15 @@ class LastCheck:
         gangs: KeptGangs,
         settings: Settings,
     ) -> None:
-        self._source = source
-        self._gangs = gangs
+        self.source = source
+        self.gangs = gangs
+        self.settings = settings
         self._protections = Protections(settings)
         self._enforcement = Enforcement(settings.enforce)
 
     def not_for(self, namespace: str) -> str:
         """Return why nothing is done for gangs of the namespace now, "" when it may be."""
-        snapshot = self._source.snapshot()
+        snapshot = self.source.snapshot()
         if self._enforcement.everybody or self._enforcement.acts_for(namespace, snapshot):
             return ending_problem(namespace, snapshot)
         return NOT_ENFORCED.format(namespace)
@@ -82,20 +83,20 @@ class LastCheck:
 
     def there(self, victim: Victim) -> bool:
         """Whether the pod is on its node, and not on its way out."""
-        pod = present(victim, self._source.snapshot())
+        pod = present(victim, self.source.snapshot())
         return pod is not None and not pod.deleting
 
     def of_victim(self, victim: Victim, priority: int, *, alone: bool) -> str:
         """Return why the pod must not go now, "" when it may; see validity.victim_problem."""
-        snapshot = self._source.snapshot()
+        snapshot = self.source.snapshot()
         return victim_problem(
-            victim, priority, snapshot, self._gangs, self._protections, alone=alone
+            victim, priority, snapshot, self.gangs, self._protections, alone=alone
         )
 
     def budgeted(self, victims: Iterable[Victim], priority: int) -> frozenset[str]:
         """Return the uids of victims to evict through the Eviction API: a budget speaks for them
         and counts against this priority."""
-        return covered_by_budget(victims, self._source.snapshot(), self._protections, priority)
+        return covered_by_budget(victims, self.source.snapshot(), self._protections, priority)
 
     def whole_again(self, victim: Victim, unit: AbstractSet[str], size: int) -> bool:
         """Whether the gang of a victim that is there is whole by others; see validity."""
@@ -104,10 +105,10 @@ class LastCheck:
 
     def gang_of(self, victim: Victim) -> Gang | None:
         """Return what a victim goes with now: the same object while that is unchanged."""
-        snapshot = self._source.snapshot()
+        snapshot = self.source.snapshot()
         pod = present(victim, snapshot)
-        key = None if pod is None else self._gangs.unit_key(pod)
-        return None if key is None else self._gangs.resolve(key, snapshot)
+        key = None if pod is None else self.gangs.unit_key(pod)
+        return None if key is None else self.gangs.resolve(key, snapshot)
 
     def of_unit(self, victims: Iterable[Victim], priority: int, shown: Snapshot) -> str:
         """Return why an untouched unit must not go now, "" when it may.
@@ -115,4 +116,4 @@ class LastCheck:
         ``shown`` has evictions that are on their way as well: who is left of its gang is judged
         by that. Making it costs a walk over the cluster; take one for all units.
         """
-        return unit_problem(victims, priority, shown, self._gangs, self._protections)
+        return unit_problem(victims, priority, shown, self.gangs, self._protections)

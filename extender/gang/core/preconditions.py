@@ -2,60 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from math import inf
+from typing import Protocol
 
 from msgspec.structs import replace
 
 from extender.gang.core.expectations import shown_in
-from extender.gang.core.last_check import KeptGangs, LastCheck
-from extender.gang.core.reservations import Preemption, Reservations
-from extender.gang.core.victim_group import Claim, Phase, Tables, VictimGroup
+from extender.gang.core.last_check import LastCheck
+from extender.gang.core.preemption import Plans, units_of
+from extender.gang.core.reservations import Preemption
+from extender.gang.core.victim_group import Claim, Phase, VictimGroup
 from extender.gang.plan.candidates import NOBODY
+from extender.gang.plan.lists import samples
 from extender.gang.plan.net_seats import net_seats
 from extender.gang.plan.new_room import room_came
 from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import gangs_of, member_problem, present, quick_problem
-from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.scheduler_view.assumed_pods import AssumedPods
+from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold, Victim
-from extender.model.snapshot import EMPTY, Snapshot, SparedPod
+from extender.model.snapshot import Snapshot, SparedPod
 
 SPARING_REPLANS = 2
 """How often a plan is searched for again because room has come: the gang has its turn too."""
 
 
+class Freshness(Protocol):
+    """Whether the cache is up to date."""
+
+    def stale(self) -> str | None:
+        """Return why nothing can be compared now, None when it can."""
+
+
+class Spares(Protocol):
+    """Who was evicted before."""
+
+    def spared(self) -> Mapping[str, SparedPod]:
+        """Return who is not evicted again yet."""
+
+
 class Preconditions:
-    """Compares; changes nothing."""
+    """What the machine of preemptions is shown of the cluster. Compares; changes nothing."""
 
     def __init__(
         self,
-        reservations: Reservations,
-        source: ClusterSource,
-        gangs: KeptGangs,
+        plans: Plans,
         check: LastCheck,
-        evictions: Tables,
         offers: AssumedPods,
-        longest: int,
-        freed_since: Callable[[float], frozenset[str]],
+        node_lists: NodeLists,
+        freshness: Freshness,
+        evicted: Spares,
     ) -> None:
-        """``longest``: the grace period that an eviction grants at most. ``freed_since(asked)``:
-        nodes that may have room since a question, of a monotonic time.
-        """
-        self._longest = longest
-        self._freed_since = freed_since
-        self.spared: Callable[[], Mapping[str, SparedPod]] = lambda: EMPTY
-        """Who is not evicted again yet."""
-        self._reservations = reservations
-        self._source = source
-        self._gangs = gangs
+        self._reservations = plans.reservations
+        self._evictions = plans.victims
         self._check = check
-        self._evictions = evictions
+        self._source = check.source
+        self._gangs = check.gangs
+        self._settings = check.settings
         self._offers = offers
+        self._node_lists = node_lists
+        self._evicted = evicted
+        self.stale = freshness.stale
+        self.not_for = check.not_for
+        self.leaves = check.leaves
+        self.there = check.there
+        self.gang_of = check.gang_of
+        self.whole_again = check.whole_again
+        self.victim_problem = check.of_victim
+        self.member_key = check.gangs.member_key
+
+    # -- the cluster ----------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """Return the newest snapshot."""
+        return self._source.snapshot()
+
+    def needs_nominations(self) -> bool:
+        """Whether a seat may be missing in a list although kube-scheduler would accept it."""
+        nominate = self._settings.seats.nominate
+        return nominate and samples(len(self._source.snapshot().nodes))
+
+    def budgeted(self, victims: Collection[Victim], priority: int) -> frozenset[str]:
+        """Return the uids of those to evict through the Eviction API."""
+        return self._check.budgeted(victims, priority)
+
+    def on_its_way(self, name: str) -> bool:
+        """As View.on_its_way; what a life before has offered is not known for a moment."""
+        if self._offers.unknown(-inf):
+            return True
+        members = self._source.snapshot().members.get(GangKey.read(name), ())
+        return any(not pod.node and self._offers.unsettled(pod.uid) for pod in members)
+
+    def completing(self, name: str) -> bool:
+        """As View.completing."""
+        return any(
+            str(self._gangs.unit_key(pod)) == name
+            for preemption in self._reservations
+            for pod in preemption.pods.values()
+        )
+
+    def of_unit(self, victims: Sequence[Victim], priority: int) -> str:
+        """Return why an untouched gang must not go now, "" when it may."""
+        return self._check.of_unit(victims, priority, self.shown())
+
+    # -- plans ----------------------------------------------------------------------------
 
     def shown(self) -> Snapshot:
         """Return the newest snapshot with what we know beyond it."""
@@ -65,9 +120,9 @@ class Preconditions:
             self._evictions.refusals.unevictable(),
             self._gangs.member_key,
             self._check.leaves,
-            self._longest,
+            self._settings.eviction.longest_grace_seconds,
         )
-        spared = self.spared()
+        spared = self._evicted.spared()
         return replace(snapshot, spared=spared) if spared else snapshot
 
     def problem(self, preemption: Preemption, without: AbstractSet[str] = frozenset()) -> str:
@@ -201,7 +256,9 @@ class Preconditions:
         if named is not None:
             # A pod may have been on its way to another node, which kube-scheduler knew.
             only = named.nodes
-            free = self._freed_since(named.asked) | self._reservations.nodes() | named.since
+            free = (
+                self._node_lists.freed_since(named.asked) | self._reservations.nodes() | named.since
+            )
         return room_came(
             preemption.pods, preemption.seats, before, now, seen, holds, waits, only, free
         )
@@ -236,18 +293,6 @@ class Preconditions:
             return single_gang(pods[0]) if pods else None
         return self._gangs.resolve(preemption.key, snapshot)
 
-    def grown(self, group: VictimGroup, claim: Claim) -> str:
-        """Return why an untouched gang, if it has changed since it was compared last, stays."""
-        first = next(iter(group.victims.values()), None)
-        if first is None or not group.whole:
-            return ""
-        gang = self._check.gang_of(first.victim)
-        if gang is claim.compared:
-            return ""
-        claim.compared = gang
-        victims = [state.victim for state in group.there(claim)]
-        return self._check.of_unit(victims, claim.priority, self.shown())
-
     def crowded(self, preemption: Preemption) -> bool:
         """Whether pods that came to a seat's node, or were offered it, may be in the way."""
         if preemption.doubted:
@@ -267,11 +312,3 @@ class Preconditions:
         going, snapshot = {*preemption.victims, *preemption.waits}, self.shown()
         seats = [*self._net(preemption, others, snapshot, going), *offered]
         return bool(quick_problem(preemption.seats, preemption.pods, snapshot, going, seats))
-
-
-def units_of(victims: Iterable[Victim]) -> dict[str, list[Victim]]:
-    """Return victims by what goes together, in the order given."""
-    units: dict[str, list[Victim]] = {}
-    for victim in victims:
-        units.setdefault(victim.unit or victim.uid, []).append(victim)
-    return units

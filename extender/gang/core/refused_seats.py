@@ -14,10 +14,11 @@ A list of some of the nodes says nothing about the others, and the member is nom
 from __future__ import annotations
 
 from functools import partial
+from typing import Protocol
 
-from extender.gang.core.preemptions import Preemptions
+from extender.gang.core.preemption import DoesNotHold
 from extender.gang.core.requeuing import Requeuing
-from extender.gang.core.reservations import Preemption, Tries, TurnedAway
+from extender.gang.core.reservations import Preemption, Reservations, Tries, TurnedAway
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.gang.tell.preemption_state import PreemptionState
@@ -41,18 +42,26 @@ MOST_UNHEARD = 3
 attempt that was under way when it was written may clear it untried."""
 
 
+class Machine(Protocol):
+    """What carries plans out (controller/executor.py)."""
+
+    def feed(self, event: DoesNotHold) -> None:
+        """Take in that a plan does not hold any more."""
+
+
 class RefusedSeats:
     """Reacts to them."""
 
     def __init__(
         self,
-        preemptions: Preemptions,
+        machine: Machine,
+        reservations: Reservations,
         clocks: Clocks,
         evidence: NodeLists,
         calls: Requeuing,
     ) -> None:
-        self._preemptions = preemptions
-        self._reservations = preemptions.reservations
+        self._machine = machine
+        self._reservations = reservations
         self._clocks = clocks
         self._evidence = evidence
         self._calls = calls
@@ -124,7 +133,7 @@ class RefusedSeats:
             return False
         tries.given += not repeated
         tries.asked_at = now
-        self._preemptions.seat_given(preemption, pod)
+        self._reservations.answered(preemption, pod.uid, now)
         return True
 
     def seat_not_tried(self, preemption: Preemption, pod: Pod) -> None:
@@ -262,7 +271,8 @@ class RefusedSeats:
         ]
         # The search may come later than the other plan ends, and it is left out until then anyhow.
         masked = [] if for_now else alike
-        self._preemptions.replan(preemption, why, dict.fromkeys(masked, frozenset({node})))
+        masks = dict.fromkeys(masked, frozenset({node}))
+        self._machine.feed(DoesNotHold(preemption, why, masks))
 
 
 def _alike(one: Pod, other: Pod) -> bool:

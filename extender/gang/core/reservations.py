@@ -8,8 +8,8 @@ that a plan made against an older book is noticed before it is acted on.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -145,16 +145,15 @@ class Preemption(Struct, kw_only=True):
     """It ends before the API server took its evictions."""
     yields: bool = False
     """It ends for the sake of a more urgent plan."""
+    binds_held: AbstractSet[str] = frozenset()
+    """Members whose bind waits for the others' (bind_barrier/bindings.py)."""
     path: list[tuple[PreemptionState, float]] = field(default_factory=list)
     """The states that it has entered so far, each with its monotonic time: for traces."""
-    acting: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set once it is past FlightState.PLANNED, whichever way."""
 
     def enter(self, state: PreemptionState, now: float) -> None:
         """Note that it is in another state; ``now`` is monotonic."""
         self.state, self.since = state, now
         self.path.append((state, now))
-        self.acting.set()
 
     @property
     def key(self) -> GangKey:
@@ -195,6 +194,7 @@ class Reservations:
     def __init__(self) -> None:
         self.version = 0
         self._preemptions: dict[GangKey, Preemption] = {}
+        self._by_id: dict[str, Preemption] = {}
         self._by_member: dict[str, GangKey] = {}
         self._by_node: dict[str, dict[str, Hold]] = {}
         self._units = VictimUnits()
@@ -206,8 +206,6 @@ class Reservations:
         """Called with each node of which less is held, or perhaps booked, than before."""
         self.booked: dict[str, tuple[BookingClaim, ...]] = {}
         """What gangs with a booked start claim, by node; no part of any plan."""
-        self.released: Callable[[Preemption, str], None] = lambda preemption, why: None
-        """Called with a plan whose seats nobody may take any more, and why: changing, or over."""
 
     def __len__(self) -> int:
         return len(self._preemptions)
@@ -218,6 +216,10 @@ class Reservations:
     def get(self, key: GangKey) -> Preemption | None:
         """Return the gang's plan in flight."""
         return self._preemptions.get(key)
+
+    def plan(self, plan_id: str) -> Preemption | None:
+        """Return the plan in flight of this id."""
+        return self._by_id.get(plan_id)
 
     def of_member(self, uid: str) -> Preemption | None:
         """Return the plan in which this pod has an untaken seat."""
@@ -233,7 +235,7 @@ class Reservations:
     ) -> None:
         """Enter a plan; ``leaving`` is (node, uid, requests) of pods about to go."""
         self.close(preemption.key)
-        self._preemptions[preemption.key] = preemption
+        self._preemptions[preemption.key] = self._by_id[preemption.id] = preemption
         self._units.entered(preemption)
         for uid, node in preemption.seats.items():
             self._hold(preemption, uid, node)
@@ -268,6 +270,7 @@ class Reservations:
         preemption = self._preemptions.pop(key, None)
         if preemption is None:
             return None
+        self._by_id.pop(preemption.id, None)
         self._units.left(key)
         for uid, node in preemption.seats.items():
             self._unhold(uid, node)
@@ -317,6 +320,10 @@ class Reservations:
         )  # it has asked, so it was not on its way from a life before
         preemption.answered_at = now
         self._settle_firmness(preemption, was=was)
+
+    def holds_binds(self, preemption: Preemption, uids: AbstractSet[str]) -> None:
+        """These members' binds are held until the others' have come, and no other's."""
+        preemption.binds_held = frozenset(uids)
 
     def keep_away(self, preemption: Preemption, since: float) -> None:
         """Keep more urgent pods of no gang off its seats since then (monotonic); 0: no longer."""

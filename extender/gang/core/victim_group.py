@@ -333,7 +333,7 @@ Event = (
 
 
 class Evict(NamedTuple):
-    """Evict a pod, unless ``permits`` says no right before the request leaves."""
+    """Evict a pod, if ``permits`` says so right before the request leaves."""
 
     victim: Victim
     priority: int
@@ -411,7 +411,7 @@ Effect = Evict | Read | Unmark | ComeBack | Sent | Refused | WholeAgain | Ended 
 class View(Protocol):
     """The cluster and the plans as they are now; only asked."""
 
-    def problem(self, victim: Victim, priority: int, *, alone: bool) -> str:
+    def victim_problem(self, victim: Victim, priority: int, *, alone: bool) -> str:
         """Return why a pod must not go now, "" when it may. ``alone``: its group must finish."""
 
     def there(self, victim: Victim) -> bool:
@@ -425,10 +425,6 @@ class View(Protocol):
 
     def completing(self, name: str) -> bool:
         """Whether a plan seats others beside what is left of a gang."""
-
-    def doubt(self, group: VictimGroup, claim: Claim) -> str | None:
-        """Return why a plan does not hold right before it takes from an untouched group, "" where
-        that cannot be told now, None when it holds."""
 
 
 class Tables:
@@ -536,24 +532,21 @@ def wanted(state: VictimState) -> bool:
     return state.must or any(True for _ in _claims(state))
 
 
-def permits(tables: Tables, uid: str, view: View) -> tuple[str, str] | None:
-    """Return None when the request for a pod may leave at this moment; else the plan that does not
-    hold and why, or "" for what is known already.
-
-    Asked right before the request leaves, also when it has its connection (promise 4).
+def permits(tables: Tables, uid: str, view: View) -> bool | tuple[VictimGroup, Claim]:
+    """Return whether the request for a pod may leave at this moment; the group, and the claim it
+    is asked for by, where that is so if the plan holds: nothing of the group has gone yet.
     """
     state = tables.victims.get(uid)
     if state is None or not wanted(state) or state.claim is None:
-        return "", ""
-    if view.problem(state.victim, state.claim.priority, alone=state.must):
-        return "", ""
+        return False
+    if view.victim_problem(state.victim, state.claim.priority, alone=state.must):
+        return False
     if state.must:
-        return None
+        return True
     group = next(g for g in state.groups if state.claim.plan_id in g.claims)
     if state.claim.released or (group.whole and view.on_its_way(group.name)):
-        return "", ""
-    why = view.doubt(group, state.claim)
-    return None if why is None else (state.claim.plan_id, why)
+        return False
+    return group, state.claim
 
 
 # -- the step --------------------------------------------------------------------------------
@@ -876,7 +869,7 @@ def _fill(tables: Tables, now: float, view: View, out: list[Effect]) -> None:
             continue
         state.claim = _best(state)
         state.began = now if state.began is None else state.began
-        why = view.problem(state.victim, state.claim.priority, alone=state.must)
+        why = view.victim_problem(state.victim, state.claim.priority, alone=state.must)
         if not why:
             tables.busy.add(uid)
             mark = "" if state.marked else state.claim.message

@@ -9,23 +9,22 @@ read from the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import structlog
 from msgspec.structs import replace
 
-from extender.gang.controller.nominations import Nominations
+from extender.gang.controller.executor import Executor
 from extender.gang.controller.record_writer import RecordWriter
-from extender.gang.core.last_check import KeptGangs
-from extender.gang.core.preemptions import Preemptions
+from extender.gang.controller.term import Reading, Telling
+from extender.gang.core.preemption import Resumed
 from extender.gang.core.record import Record
 from extender.gang.core.record_check import doubt, priority_of, without_strangers
 from extender.gang.core.recorded_victims import RecordedVictims, whole_units
 from extender.gang.core.reservations import Preemption
-from extender.gang.core.victim_group import Released
+from extender.gang.core.victim_group import Claim, Claimed, Released
 from extender.gang.plan.validity import present, whole_again
 from extender.gang.runtime.clocks import Clocks
-from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.tell.decisions import Decision, Outcome, Verb, of_plan
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.plan import Victim
@@ -40,21 +39,20 @@ class Recovery:
 
     def __init__(
         self,
-        preemptions: Preemptions,
+        executor: Executor,
         keeper: RecordWriter,
-        source: ClusterSource,
-        gangs: KeptGangs,
+        reading: Reading,
+        telling: Telling,
         clocks: Clocks,
-        decide: Callable[[Decision], None],
-        nominations: Nominations,
     ) -> None:
-        self._preemptions = preemptions
+        self._executor = executor
+        self._plans = executor.plans
         self._keeper = keeper
-        self._source = source
-        self._gangs = gangs
+        self._source = reading.source
+        self._gangs = reading.gangs
         self._clocks = clocks
-        self._decide = decide
-        self._nominations = nominations
+        self._decide = telling.decisions.decide
+        self._nominations = telling.notices.nominations
 
     async def run(self) -> int:
         """Resume what holds, finish what has begun, drop the rest; return how many were taken in.
@@ -69,19 +67,21 @@ class Recovery:
                 continue
             record = without_strangers(record, self._source.snapshot(), self._gangs)
             created = loaded.created.get(record.id, 0.0)
-            victims = RecordedVictims(self._source.snapshot(), created, self._preemptions.leaves)
+            victims = RecordedVictims(
+                self._source.snapshot(), created, self._executor.preconditions.leaves
+            )
             self._keeper.adopt(record)
             self._take_in(record, victims)
             taken_in += 1
         return taken_in
 
     def _take_in(self, record: Record, victims: RecordedVictims) -> None:
-        plan, preemptions, snapshot = record.plan, self._preemptions, victims.snapshot
+        plan, snapshot = record.plan, victims.snapshot
         self._finish_begun(record, victims)
         if record.finishing is not None:
             self._close(record, victims, "its plan was over already")
             return
-        if preemptions.reservations.get(plan.gang) is not None:
+        if self._plans.reservations.get(plan.gang) is not None:
             self._close(record, victims, "its gang has a younger plan")
             return
         waiting = {
@@ -115,11 +115,10 @@ class Recovery:
             recorded=True,
             resumed=True,
         )
-        problem = preemptions.resume(preemption)
-        if problem:
-            self._close(
-                record, victims, f"after a restart the plan does not hold any more: {problem}"
-            )
+        self._executor.feed(Resumed(preemption))
+        if preemption.over:
+            why = f"after a restart the plan does not hold any more: {preemption.changed_for}"
+            self._close(record, victims, why)
             return
         decision = of_plan(plan, time=self._clocks.wall(), verb=Verb.RECOVERY, seconds=0.0)
         message = (
@@ -165,8 +164,23 @@ class Recovery:
     def _claim(
         self, record: Record, left: list[Victim], sent: Iterable[str], size: int, *, begun: bool
     ) -> None:
-        claimed = self._preemptions.units.recovered(record, left, sent, size, begun=begun)
-        self._preemptions.executor.feed(claimed)
+        """Claim what is left of a group of ``size``; ``begun``: it has gone in part. A request of
+        the life before may still arrive."""
+        plan, there = record.plan, tuple(left)
+        message = f"preempted by {plan.gang} (priority {plan.priority}) in a plan before a restart"
+        if begun:
+            message += ", which has evicted a part of its gang"
+        claim = Claim(
+            plan_id=record.id,
+            preemptor=plan.gang,
+            priority=plan.priority,
+            message=message,
+            uids=frozenset(victim.uid for victim in there),
+            beside=frozenset(record.others.bound),
+        )
+        self._executor.feed(
+            Claimed(claim, there, sent=frozenset(sent), size=size, begun=begun, watched=True)
+        )
 
     def _whole_again(
         self, unit: list[Victim], left: list[Victim], record: Record, snapshot: Snapshot
@@ -186,7 +200,7 @@ class Recovery:
         why: str,
         outcome: Outcome = Outcome.GAVE_UP,
     ) -> None:
-        owed = self._preemptions.evictions.of_plan(record.id)
+        owed = self._plans.victims.of_plan(record.id)
         self._watch_unharmed(record, victims)
         gone = ("that has gone in part is", "that have gone in part are")
         begun = counted(len(owed), "unit", *gone)
@@ -204,5 +218,5 @@ class Recovery:
         for seat in record.plan.seats:
             if (pod := victims.snapshot.pending.get(seat.uid)) is not None:
                 self._nominations.clear([pod], seat.node)
-        self._preemptions.executor.feed(Released(record.id))
-        self._keeper.over(record.id, self._preemptions.evictions.owed)
+        self._executor.feed(Released(record.id))
+        self._keeper.over(record.id, self._plans.victims.owed)
