@@ -1,0 +1,150 @@
+"""Mistakes that are put back into the machine of preemptions, to see that each is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from msgspec import Struct
+
+from extender.gang.core import preemption as machine
+from extender.gang.core.preemption import PreemptionState, Recorded, Rehearsed
+from extender.gang.core.reservations import Reservations
+from tests.explorer.preemption_world import Setting
+from tests.simulation.mutant import made
+
+Patches = list[tuple[Any, str, Any]]
+Step = machine._Step
+
+
+class PlanMistake(Struct, frozen=True):
+    """A patch of the machine, or of what is around it, and a world that is small enough."""
+
+    name: str
+    setting: Setting
+    patches: Callable[[], Patches] = lambda: []
+
+    @contextmanager
+    def made(self) -> Iterator[None]:
+        """Make it for a while."""
+        with made(self.patches()):
+            yield
+
+
+def _opens_early() -> Patches:
+    """Accepted is as good as gone."""
+    advance = Step._advance
+
+    def early(self: Any, preemption: Any) -> None:
+        kept = preemption.victims
+        if kept.keys() <= preemption.sent:
+            preemption.victims = {}
+        advance(self, preemption)
+        preemption.victims = kept
+
+    return [(Step, "_advance", early)]
+
+
+def _record_not_waited_for() -> Patches:
+    planned = Step._planned
+
+    def hasty(self: Any, preemption: Any, event: Any) -> None:
+        planned(self, preemption, event)
+        if isinstance(event, Rehearsed) and not preemption.over:
+            planned(self, preemption, Recorded(preemption.id))
+
+    return [(Step, "_planned", hasty)]
+
+
+def _seats_stay() -> Patches:
+    return [(Reservations, "close", lambda self, key: None)]
+
+
+def _member_gone_is_nothing() -> Patches:
+    return [(Step, "_member_lost", lambda self, pod: None)]
+
+
+def _changing_evicts() -> Patches:
+    """A plan that is changed lets go of no group, and its requests leave."""
+    victims = Step._victims
+
+    def keeps(self: Any, event: Any) -> None:
+        changing = any(plan.state is PreemptionState.CHANGING for plan in self.book)
+        if not (changing and isinstance(event, machine.Released)):
+            victims(self, event)
+
+    def always(plans: Any, uid: str, view: Any) -> Any:
+        untouched = machine.victim_group.permits(plans.victims, uid, view)
+        return bool(untouched), None
+
+    return [(Step, "_victims", keeps), (machine, "permits", always)]
+
+
+def _record_is_left() -> Patches:
+    leave = Step._leave
+
+    def leaves(self: Any, preemption: Any) -> None:
+        leave(self, preemption)
+        self.out[:] = [each for each in self.out if not isinstance(each, machine.RecordOver)]
+
+    return [(Step, "_leave", leaves)]
+
+
+def _ground_is_not_looked_at() -> Patches:
+    return [(Step, "_ground", lambda self, preemption: None)]
+
+
+def _wanted_is_left() -> Patches:
+    leave = Step._leave
+
+    def leaves(self: Any, preemption: Any) -> None:
+        wanted = {uid: set(keys) for uid, keys in self.plans.wanted.items()}
+        leave(self, preemption)
+        self.plans.wanted.update(wanted)
+
+    return [(Step, "_leave", leaves)]
+
+
+def _groups_are_kept() -> Patches:
+    """The end of a plan releases no group."""
+    victims = Step._victims
+
+    def keeps(self: Any, event: Any) -> None:
+        if not isinstance(event, machine.Released):
+            victims(self, event)
+
+    return [(Step, "_victims", keeps)]
+
+
+def _tick_does_not_advance() -> Patches:
+    return [(Step, "_progress", lambda self, preemption: None)]
+
+
+def _resumed_is_open() -> Patches:
+    """A plan that goes on after a restart is taken for one whose room is there."""
+    resume = Step._resume
+
+    def opens(self: Any, preemption: Any) -> None:
+        resume(self, preemption)
+        if not preemption.over:
+            self._enter(preemption, PreemptionState.OPEN)
+
+    return [(Step, "_resume", opens)]
+
+
+PLAN_MISTAKES = (
+    PlanMistake("the seats open before the last victim is gone", Setting(), _opens_early),
+    PlanMistake("the record is not waited for", Setting(), _record_not_waited_for),
+    PlanMistake("the end leaves the seats held", Setting(), _seats_stay),
+    PlanMistake("a member's end is not the plan's", Setting(deletions=1), _member_gone_is_nothing),
+    PlanMistake("a plan that is changed evicts", Setting(doubts=1), _changing_evicts),
+    PlanMistake("the end leaves the record", Setting(), _record_is_left),
+    PlanMistake("nodes are not looked at again", Setting(nodes=1), _ground_is_not_looked_at),
+    PlanMistake("the end leaves pods wanted gone", Setting(doubts=1), _wanted_is_left),
+    PlanMistake("the end keeps the groups claimed", Setting(deletions=1), _groups_are_kept),
+    PlanMistake("a tick does not open the seats", Setting(crowds=1), _tick_does_not_advance),
+    PlanMistake("a plan is open after a restart", Setting(kills=1), _resumed_is_open),
+    PlanMistake("a restart forgets the record", Setting(kills=1, forgetful=True)),
+    PlanMistake("the lease is not asked", Setting(leases=1, unasked=True)),
+)

@@ -1,0 +1,34 @@
+"""Every interleaving of a preemption in small worlds; each mistake put back is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.explorer.breadth_first import explore
+from tests.explorer.plan_mistakes import PLAN_MISTAKES, PlanMistake
+from tests.explorer.preemption_world import PreemptionWorld, Setting
+
+WORLDS = (
+    Setting(rehearsals=1, records=1, deletions=1),
+    Setting(deletions=1, nodes=1),
+)
+
+
+@pytest.mark.parametrize("setting", WORLDS, ids=str)
+def test_all_holds_in_every_state(setting: Setting) -> None:
+    found = explore(PreemptionWorld(setting))
+    assert not found.wrong, "\n".join([found.wrong, *found.story])
+    assert found.states > 500
+    assert found.at_rest > 1
+
+
+@pytest.mark.parametrize("mistake", PLAN_MISTAKES, ids=lambda mistake: mistake.name)
+def test_a_mistake_is_found(mistake: PlanMistake) -> None:
+    """By the shortest way to it, which is told."""
+    with mistake.made():
+        found = explore(PreemptionWorld(mistake.setting))
+    assert found.wrong
+    assert found.wrong != "too many states"
+    assert found.story
+    print(f"{mistake.name}: {found.wrong}")
+    print("".join(f"  {number}. {told}\n" for number, told in enumerate(found.story, 1)))
