@@ -9,9 +9,12 @@ from typing import Any
 from msgspec import Struct
 
 from extender.gang.core import preemption as machine
-from extender.gang.core.preemption import PreemptionState, Recorded, Rehearsed
+from extender.gang.core import victim_group
+from extender.gang.core.preemption import Recorded, Rehearsed
 from extender.gang.core.reservations import Reservations
-from tests.explorer.preemption_world import Setting
+from extender.gang.core.victim_group import Released
+from extender.gang.tell.preemption_state import PreemptionState
+from tests.explorer.preemption_world import PreemptionWorld, Setting
 from tests.simulation.mutant import made
 
 Patches = list[tuple[Any, str, Any]]
@@ -62,7 +65,13 @@ def _seats_stay() -> Patches:
 
 
 def _member_gone_is_nothing() -> Patches:
-    return [(Step, "_member_lost", lambda self, pod: None)]
+    """Neither when it is seen nor when the plan is compared."""
+
+    def problem(self: Any, preemption: Any) -> str:
+        return "a node is gone" if self.lost_node in preemption.seats.values() else ""
+
+    lost = (Step, "_member_lost", lambda self, pod: None)
+    return [lost, (PreemptionWorld, "problem", problem)]
 
 
 def _changing_evicts() -> Patches:
@@ -71,11 +80,11 @@ def _changing_evicts() -> Patches:
 
     def keeps(self: Any, event: Any) -> None:
         changing = any(plan.state is PreemptionState.CHANGING for plan in self.book)
-        if not (changing and isinstance(event, machine.Released)):
+        if not (changing and isinstance(event, Released)):
             victims(self, event)
 
     def always(plans: Any, uid: str, view: Any) -> Any:
-        untouched = machine.victim_group.permits(plans.victims, uid, view)
+        untouched = victim_group.permits(plans.victims, uid, view)
         return bool(untouched), None
 
     return [(Step, "_victims", keeps), (machine, "permits", always)]
@@ -106,17 +115,6 @@ def _wanted_is_left() -> Patches:
     return [(Step, "_leave", leaves)]
 
 
-def _groups_are_kept() -> Patches:
-    """The end of a plan releases no group."""
-    victims = Step._victims
-
-    def keeps(self: Any, event: Any) -> None:
-        if not isinstance(event, machine.Released):
-            victims(self, event)
-
-    return [(Step, "_victims", keeps)]
-
-
 def _tick_does_not_advance() -> Patches:
     return [(Step, "_progress", lambda self, preemption: None)]
 
@@ -142,7 +140,6 @@ PLAN_MISTAKES = (
     PlanMistake("the end leaves the record", Setting(), _record_is_left),
     PlanMistake("nodes are not looked at again", Setting(nodes=1), _ground_is_not_looked_at),
     PlanMistake("the end leaves pods wanted gone", Setting(doubts=1), _wanted_is_left),
-    PlanMistake("the end keeps the groups claimed", Setting(deletions=1), _groups_are_kept),
     PlanMistake("a tick does not open the seats", Setting(crowds=1), _tick_does_not_advance),
     PlanMistake("a plan is open after a restart", Setting(kills=1), _resumed_is_open),
     PlanMistake("a restart forgets the record", Setting(kills=1, forgetful=True)),

@@ -7,10 +7,10 @@ nb, makes room. What the record keeper, a search and a restart do is said here i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
-from functools import lru_cache
+from functools import cache
 from typing import Self
 
 from msgspec import Struct
@@ -156,8 +156,8 @@ def _pod(uid: str, node: str) -> Pod:
     return Pod(uid=uid, namespace="default", name=uid, node=node, requests=(("pods", 1),))
 
 
-@lru_cache(maxsize=None)
-def _snapshot(shown: frozenset[str], members: Members, lost: bool) -> Snapshot:
+@cache
+def _snapshot(shown: frozenset[str], members: Members, lost_node: str) -> Snapshot:
     bound: dict[str, tuple[Pod, ...]] = {"na": (), "nb": ()}
     for uid in sorted(shown):
         bound[ON[uid]] += (_pod(uid, ON[uid]),)
@@ -167,7 +167,7 @@ def _snapshot(shown: frozenset[str], members: Members, lost: bool) -> Snapshot:
             bound[node] += (_pod(uid, node),)
         elif members.of(uid) != "gone":
             pending[uid] = _pod(uid, "")
-    return Snapshot(generation=1, nodes=NODES[lost], bound=bound, pending=pending)
+    return Snapshot(generation=1, nodes=NODES[bool(lost_node)], bound=bound, pending=pending)
 
 
 class PreemptionWorld:
@@ -206,7 +206,7 @@ class PreemptionWorld:
     # -- the view that the machine is given -----------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        return _snapshot(self.shown, self.members, bool(self.lost_node))
+        return _snapshot(self.shown, self.members, self.lost_node)
 
     def stale(self) -> str | None:
         return None
@@ -359,7 +359,7 @@ class PreemptionWorld:
             if self.left.rehearsals:
                 world = self.spend("rehearsals")
                 world.rehearsing = False
-                refused = RehearsalRefused(ID, "a", Failure("no"), True, "no")
+                refused = RehearsalRefused(ID, "a", Failure("no"), readable=True, told="no")
                 yield "the rehearsal is refused", world.feed(refused), False
         plan = self.plan
         if self.searching:
@@ -409,11 +409,11 @@ class PreemptionWorld:
                     answer = Answer.ACCEPTED
                 elif stage == "denied":
                     answer, failure = Answer.FAILED, Failure("no")
-                world = self._answered(self.copy(), uid)
+                world = self.copy()._answered(uid)
                 said = Answered(uid, answer, failure)
                 yield f"answer for {uid}: {answer.value}", world.feed(said), True
                 if stage == "done" and self.left.lost:
-                    world = self._answered(self.spend("lost"), uid)
+                    world = self.spend("lost")._answered(uid)
                     yield f"the answer for {uid} is lost", world.feed(_unclear(uid)), False
         for uid in sorted(self.reads):
             world = self.copy()
@@ -422,10 +422,9 @@ class PreemptionWorld:
             told = "is gone" if goes else "is there"
             yield f"{uid} is read: it {told}", world.feed(ReadBack(uid, goes)), True
 
-    @staticmethod
-    def _answered(world: Self, uid: str) -> Self:
-        del world.wire[uid]
-        return world
+    def _answered(self, uid: str) -> Self:
+        del self.wire[uid]
+        return self
 
     def _leave(self, uid: str) -> str:
         permitted = False
@@ -464,7 +463,7 @@ class PreemptionWorld:
             world.wire[uid] = "denied"
             yield f"the eviction of {uid} is refused", world, False
         if self.left.lost:
-            world = self._answered(self.spend("lost"), uid)
+            world = self.spend("lost")._answered(uid)
             world.late |= {uid}
             yield f"the eviction of {uid} is lost sight of", world.feed(_unclear(uid)), False
 
@@ -508,37 +507,37 @@ class PreemptionWorld:
             plan = self.plans.reservations.of_member(uid)
             opened = plan is not None and plan.state is PreemptionState.OPEN
             if state == "waiting" and opened and self.leads and self.lost_node != node:
-                world = self.become(self.copy(), uid, "answered")
+                world = self.copy().become(uid, "answered")
                 twin = world.plans.reservations.of_member(uid)
                 assert twin is not None
                 world.plans.reservations.answered(twin, uid, NOW)
-                if self.here:
-                    world.bad = f"{uid} is given its seat, and {', '.join(sorted(self.here))} stay"
+                if self.shown:
+                    there = ", ".join(sorted(self.shown))
+                    world.bad = f"{uid} is given its seat, and {there} has not gone"
                 yield f"{uid} asks and is given its seat", world, True
             if state == "answered":
                 if node != self.lost_node:
-                    world = self.become(self.copy(), uid, "bound")
+                    world = self.copy().become(uid, "bound")
                     seen = PodSeen(pod, _pod(uid, node), 0.0)
                     yield f"{uid} is bound", world.feed(seen), True
                 if node == self.lost_node or self.left.returns:
                     needed = node == self.lost_node
                     world = self.copy() if needed else self.spend("returns")
-                    world = self.become(world, uid, "waiting")
+                    world.become(uid, "waiting")
                     twin = world.plans.reservations.of_member(uid)
                     if twin is not None:
                         world.plans.reservations.not_coming(twin, [uid])
                     yield f"{uid} comes back", world, needed
             if state != "gone" and self.left.deletions:
-                world = self.become(self.spend("deletions"), uid, "gone")
+                world = self.spend("deletions").become(uid, "gone")
                 world.excused |= self.members.any("answered", "bound")
                 old = _pod(uid, node) if state == "bound" else pod
                 yield f"{uid} is deleted", world.feed(PodSeen(old, None, 0.0)), False
 
-    @staticmethod
-    def become(world: Self, uid: str, state: str) -> Self:
+    def become(self, uid: str, state: str) -> Self:
         """A member is in another state."""
-        world.members = replace(world.members, **{uid: state})
-        return world
+        self.members = replace(self.members, **{uid: state})
+        return self
 
     def _time(self) -> Iterator[tuple[str, Self, bool]]:
         for timer in sorted(self.timers, key=str):
@@ -563,7 +562,8 @@ class PreemptionWorld:
             world = self.copy().feed(Tick(frozenset()), A_WHILE)
             if world.key() != key:
                 yield "16 seconds pass", world, False
-            if self.left.late:
+            watched = any(g.watched_until for g in self.plans.victims.groups.values())
+            if self.left.late and not watched:  # what is watched for comes sooner
                 world = self.spend("late")
                 world.excused |= self.members.any("answered", "bound")
                 yield "the deadline passes", world.feed(Tick(frozenset()), TOO_LATE), False
@@ -579,9 +579,11 @@ class PreemptionWorld:
             told = "the process is killed and starts again"
             yield from self._again(told, lambda: self.spend("kills"), needed=False)
 
-    def _again(self, told: str, made: object, *, needed: bool) -> Iterator[tuple[str, Self, bool]]:
+    def _again(
+        self, told: str, made: Callable[[], Self], *, needed: bool
+    ) -> Iterator[tuple[str, Self, bool]]:
         for landed in (False, True) if self.write is not None else (False,):
-            world: Self = made()  # type: ignore[operator]
+            world = made()
             world.late |= {uid for uid, stage in world.wire.items() if stage == "left"}
             world.wire, world.reads, world.timers = {}, frozenset(), frozenset()
             world.shown, world.leads = world.here, True
@@ -609,6 +611,7 @@ class PreemptionWorld:
             self.feed(Resumed(made))
             if not made.over:
                 return
+            self.write = None  # what is owed is counted again before it is written
         if not begun and left:
             self.claim(left, begun=False)
         self.feed(Released(ID))
