@@ -14,7 +14,7 @@ from extender.gang.core.preemption import Recorded, Rehearsed
 from extender.gang.core.reservations import Reservations
 from extender.gang.core.victim_group import Released
 from extender.gang.tell.preemption_state import PreemptionState
-from tests.explorer.preemption_world import PreemptionWorld, Setting
+from tests.explorer.preemption_world import VICTIMS, PreemptionWorld, Setting
 from tests.simulation.mutant import made
 
 Patches = list[tuple[Any, str, Any]]
@@ -131,6 +131,17 @@ def _resumed_is_open() -> Patches:
     return [(Step, "_resume", opens)]
 
 
+def _unharmed_is_not_watched() -> Patches:
+    """After a restart, before its plan claims it."""
+    claim = PreemptionWorld.claim
+
+    def begun_alone(self: Any, uids: frozenset[str]) -> None:
+        if self.here != VICTIMS:
+            claim(self, uids)
+
+    return [(PreemptionWorld, "claim", begun_alone)]
+
+
 PLAN_MISTAKES = (
     PlanMistake("the seats open before the last victim is gone", Setting(), _opens_early),
     PlanMistake("the record is not waited for", Setting(), _record_not_waited_for),
@@ -142,6 +153,11 @@ PLAN_MISTAKES = (
     PlanMistake("the end leaves pods wanted gone", Setting(doubts=1), _wanted_is_left),
     PlanMistake("a tick does not open the seats", Setting(crowds=1), _tick_does_not_advance),
     PlanMistake("a plan is open after a restart", Setting(kills=1), _resumed_is_open),
+    PlanMistake(
+        "a restart watches no group that is unharmed",
+        Setting(rehearsals=1, kills=1),
+        _unharmed_is_not_watched,
+    ),
     PlanMistake("a restart forgets the record", Setting(kills=1, forgetful=True)),
     PlanMistake("the lease is not asked", Setting(leases=1, unasked=True)),
 )

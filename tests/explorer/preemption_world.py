@@ -356,7 +356,7 @@ class PreemptionWorld:
             world = self.copy()
             world.rehearsing = False
             yield "the rehearsal is accepted", world.feed(Rehearsed(ID)), True
-            if self.left.rehearsals:
+            if self.left.rehearsals and "a" in self.here:
                 world = self.spend("rehearsals")
                 world.rehearsing = False
                 refused = RehearsalRefused(ID, "a", Failure("no"), readable=True, told="no")
@@ -599,28 +599,27 @@ class PreemptionWorld:
         self.written = self.record
         if not self.record or self.setting.forgetful:
             return
-        owed = None if self.record == "plan" else frozenset(self.record)
-        begun = self.here != VICTIMS
-        left = self.here if owed is None else self.here & owed
-        if begun and left:
-            self.claim(left, begun=True)
+        owed = VICTIMS if self.record == "plan" else frozenset(self.record)
+        if left := self.here & owed:
+            self.claim(left)
         waiting = {u: n for u, n in SEATS.items() if self.members.of(u) in ("waiting", "answered")}
-        if owed is None and waiting and not self.members.any("gone"):
+        if self.record == "plan" and waiting and not self.members.any("gone"):
             made = drafted(PLAN, ID, NOW, self.snapshot())
             made.seats, made.recorded, made.resumed = waiting, True, True
             self.feed(Resumed(made))
             if not made.over:
                 return
             self.write = None  # what is owed is counted again before it is written
-        if not begun and left:
-            self.claim(left, begun=False)
         self.feed(Released(ID))
         self.ended = True
         self.settle()
 
-    def claim(self, uids: frozenset[str], *, begun: bool) -> None:
-        """Claim what is left of the group for the plan of the life before."""
-        claim = Claim(plan_id=ID, preemptor=HIGH, priority=10, message="", uids=uids)
+    def claim(self, uids: frozenset[str]) -> None:
+        """Claim what is left of the group for the plan of the life before, or watch it."""
+        begun = self.here != VICTIMS
+        claim = Claim(
+            plan_id=ID, preemptor=HIGH, priority=10, message="", uids=uids, released=not begun
+        )
         victims = tuple(_VICTIM[uid] for uid in sorted(uids))
         self.feed(Claimed(claim, victims, size=len(VICTIMS), begun=begun, watched=True))
 

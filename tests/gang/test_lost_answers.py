@@ -10,7 +10,7 @@ from extender.gang.core import victim_group
 from extender.gang.core.victim_group import Phase, VictimGroup
 from extender.kube.api_errors import NotFound
 from extender.sandbox.faults import Fault
-from tests.gang.rig import Rig, full_cluster
+from tests.gang.rig import HIGH, Rig, full_cluster
 
 REAL_DELETE = r"(?!.*dryRun)"
 
@@ -77,6 +77,23 @@ async def test_a_request_that_arrives_after_a_restart_is_ours(rig: Rig) -> None:
     await rig.start()
     await rig.remove("low-0")  # what was under way all the time
     await rig.until_names("high-0")
+
+
+async def test_a_request_that_arrives_before_a_plan_goes_on_is_ours(rig: Rig) -> None:
+    """The plan went on after the restart and ended by its rehearsal, before it claimed the unit."""
+    await full_cluster(rig)
+    lost = rig.server.faults.plan(
+        Fault(times=10_000, method="DELETE", path=f"low-.{REAL_DELETE}", drop="before")
+    )
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: lost.hits > 0, "one is lost")
+    await rig.kill()
+    rig.server.faults.clear()
+    rig.server.faults.plan(Fault(times=10_000, method="DELETE", path="low-1.*dryRun", status=403))
+    await rig.start()
+    await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the rehearsal is refused")
+    await rig.remove("low-0")  # what was under way all the time
+    await rig.until_names(*HIGH)
 
 
 async def test_a_unit_in_doubt_is_let_go_of_when_nothing_arrives_after_a_restart(

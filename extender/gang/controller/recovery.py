@@ -9,8 +9,6 @@ read from the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import structlog
 from msgspec.structs import replace
 
@@ -77,7 +75,7 @@ class Recovery:
 
     def _take_in(self, record: Record, victims: RecordedVictims) -> None:
         plan, snapshot = record.plan, victims.snapshot
-        self._finish_begun(record, victims)
+        self._claim_units(record, victims)
         if record.finishing is not None:
             self._close(record, victims, "its plan was over already")
             return
@@ -128,59 +126,41 @@ class Recovery:
         )
         self._decide(replace(decision, message=message))
 
-    def _finish_begun(self, record: Record, victims: RecordedVictims) -> None:
-        """Go on with units of which a part has gone; the rest of the plan decides nothing here.
+    def _claim_units(self, record: Record, victims: RecordedVictims) -> None:
+        """Go on with units of which a part has gone, and watch the others: a request of the life
+        before may still arrive. The rest of the plan decides nothing here.
 
         A record is written right before the first eviction, so a unit that is gone in part
         has gone by our hand but for the rarest chance, and is broken either way. Not when
-        others have come in the place of those who went: then it runs.
+        others have come in the place of those who went: then it runs. Whether a request had left,
+        a record says only once its plan is over.
         """
-        snapshot = victims.snapshot
+        plan, snapshot = record.plan, victims.snapshot
         owed = None if record.finishing is None else set(record.finishing)
+        priority = priority_of(record, snapshot, self._gangs, signed=self._keeper.signed)
         for unit in whole_units(record):
-            left = [v for v in unit if present(v, snapshot)]
+            left = [v for v in unit if present(v, snapshot) and (owed is None or v.uid in owed)]
+            going = frozenset(v.uid for v in left if victims.leaves(v))
             begun = victims.begun(unit)
-            if owed is not None:
-                left = [v for v in left if v.uid in owed]
-            going = [v.uid for v in left if victims.leaves(v)]
-            if begun and len(going) < len(left):
-                if self._whole_again(unit, left, record, snapshot):
-                    continue
-                priority = priority_of(record, snapshot, self._gangs, signed=self._keeper.signed)
-                record = replace(record, plan=replace(record.plan, priority=priority))
-                self._claim(record, left, going, len(unit), begun=True)
-
-    def _watch_unharmed(self, record: Record, victims: RecordedVictims) -> None:
-        """Watch units that nobody has gone of: a request of the life before may still arrive.
-
-        Whether one had left, a record says only once its plan is over.
-        """
-        owed = None if record.finishing is None else set(record.finishing)
-        for unit in whole_units(record):
-            left = [v for v in unit if owed is None or v.uid in owed]
-            if left and not victims.begun(unit):
-                self._claim(record, left, (), len(unit), begun=False)
-
-    def _claim(
-        self, record: Record, left: list[Victim], sent: Iterable[str], size: int, *, begun: bool
-    ) -> None:
-        """Claim what is left of a group of ``size``; ``begun``: it has gone in part. A request of
-        the life before may still arrive."""
-        plan, there = record.plan, tuple(left)
-        message = f"preempted by {plan.gang} (priority {plan.priority}) in a plan before a restart"
-        if begun:
-            message += ", which has evicted a part of its gang"
-        claim = Claim(
-            plan_id=record.id,
-            preemptor=plan.gang,
-            priority=plan.priority,
-            message=message,
-            uids=frozenset(victim.uid for victim in there),
-            beside=frozenset(record.others.bound),
-        )
-        self._executor.feed(
-            Claimed(claim, there, sent=frozenset(sent), size=size, begun=begun, watched=True)
-        )
+            if len(going) == len(left):
+                continue
+            if begun and self._whole_again(unit, left, record, snapshot):
+                continue
+            message = f"preempted by {plan.gang} (priority {priority}) in a plan before a restart"
+            claim = Claim(
+                plan_id=record.id,
+                preemptor=plan.gang,
+                priority=priority,
+                message=message + ", which has evicted a part of its gang",
+                uids=frozenset(victim.uid for victim in left),
+                beside=frozenset(record.others.bound),
+                # Unharmed: asked for once a part has gone, or once the plan claims it.
+                released=not begun,
+            )
+            there = tuple(left)
+            self._executor.feed(
+                Claimed(claim, there, sent=going, size=len(unit), begun=begun, watched=True)
+            )
 
     def _whole_again(
         self, unit: list[Victim], left: list[Victim], record: Record, snapshot: Snapshot
@@ -200,8 +180,7 @@ class Recovery:
         why: str,
         outcome: Outcome = Outcome.GAVE_UP,
     ) -> None:
-        owed = self._plans.victims.of_plan(record.id)
-        self._watch_unharmed(record, victims)
+        owed = [group for group in self._plans.victims.of_plan(record.id) if group.touched]
         gone = ("that has gone in part is", "that have gone in part are")
         begun = counted(len(owed), "unit", *gone)
         self._decide(

@@ -140,7 +140,7 @@ class Preconditions:
         )
         if why:
             return why
-        begun = {unit.name for unit in self._evictions.of_plan(preemption.id)}
+        begun = self._evictions.claimed(preemption.id)
         for name, victims in units_of(preemption.victims.values()).items():
             if name not in begun:
                 why = self._check.of_unit(victims, preemption.plan.priority, snapshot)

@@ -723,7 +723,7 @@ class _Step:
         preemption = self.book.plan(event.plan_id)
         if preemption is None:
             return
-        claimed = {group.name for group in self.plans.victims.of_plan(preemption.id)}
+        claimed = self.plans.victims.claimed(preemption.id)
         count = 0
         for at, (name, victims) in enumerate(event.groups, 1):
             if preemption.state not in (EVICTING, WAITING):

@@ -108,7 +108,7 @@ class Claim(Struct, kw_only=True, eq=False):
     beside: frozenset[str] = frozenset()
     """Uids of pods of the gang that had a node then and do not go with it."""
     released: bool = False
-    """The plan is over."""
+    """The plan is over, or goes on after a restart and has not asked for it yet."""
     compared: Gang | None = None
     """The gang when its extent was last compared; another object when that changed."""
 
@@ -472,8 +472,13 @@ class Tables:
         return list(self.groups.values())
 
     def of_plan(self, plan_id: str) -> list[VictimGroup]:
-        """Return those that a plan claims."""
+        """Return those that a plan claims, or has claimed."""
         return list(self.plans.get(plan_id, {}).values())
+
+    def claimed(self, plan_id: str) -> set[str]:
+        """Return the names of those that a plan wants gone; others of it are watched at most."""
+        groups = self.plans.get(plan_id, {})
+        return {name for name, group in groups.items() if not group.claims[plan_id].released}
 
     def broken(self) -> list[VictimGroup]:
         """Return groups of which a part has gone and the rest cannot be evicted."""
