@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from extender.gang.core import victim_group as machine
 from extender.gang.core.victim_group import Phase, Tables, VictimGroup
+from tests.explorer import preemption_world
 from tests.explorer.victim_world import Setting, VictimWorld
 from tests.simulation.mutant import made
 
@@ -22,7 +23,7 @@ class Mistake(Struct, frozen=True):
     """A patch of the machine, or of what is around it, and a world that is small enough."""
 
     name: str
-    setting: Setting
+    setting: Setting | preemption_world.Setting
     patches: Callable[[], Patches] = lambda: []
 
     @contextmanager

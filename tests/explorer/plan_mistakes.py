@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
-
-from msgspec import Struct
 
 from extender.gang.core import preemption as machine
 from extender.gang.core import victim_group
@@ -14,25 +10,10 @@ from extender.gang.core.preemption import Recorded, Rehearsed
 from extender.gang.core.reservations import Reservations
 from extender.gang.core.victim_group import Released
 from extender.gang.tell.preemption_state import PreemptionState
+from tests.explorer.mistakes import Mistake, Patches
 from tests.explorer.preemption_world import VICTIMS, PreemptionWorld, Setting
-from tests.simulation.mutant import made
 
-Patches = list[tuple[Any, str, Any]]
 Step = machine._Step
-
-
-class PlanMistake(Struct, frozen=True):
-    """A patch of the machine, or of what is around it, and a world that is small enough."""
-
-    name: str
-    setting: Setting
-    patches: Callable[[], Patches] = lambda: []
-
-    @contextmanager
-    def made(self) -> Iterator[None]:
-        """Make it for a while."""
-        with made(self.patches()):
-            yield
 
 
 def _opens_early() -> Patches:
@@ -143,21 +124,21 @@ def _unharmed_is_not_watched() -> Patches:
 
 
 PLAN_MISTAKES = (
-    PlanMistake("the seats open before the last victim is gone", Setting(), _opens_early),
-    PlanMistake("the record is not waited for", Setting(), _record_not_waited_for),
-    PlanMistake("the end leaves the seats held", Setting(), _seats_stay),
-    PlanMistake("a member's end is not the plan's", Setting(deletions=1), _member_gone_is_nothing),
-    PlanMistake("a plan that is changed evicts", Setting(doubts=1), _changing_evicts),
-    PlanMistake("the end leaves the record", Setting(), _record_is_left),
-    PlanMistake("nodes are not looked at again", Setting(nodes=1), _ground_is_not_looked_at),
-    PlanMistake("the end leaves pods wanted gone", Setting(doubts=1), _wanted_is_left),
-    PlanMistake("a tick does not open the seats", Setting(crowds=1), _tick_does_not_advance),
-    PlanMistake("a plan is open after a restart", Setting(kills=1), _resumed_is_open),
-    PlanMistake(
+    Mistake("the seats open before the last victim is gone", Setting(), _opens_early),
+    Mistake("the record is not waited for", Setting(), _record_not_waited_for),
+    Mistake("the end leaves the seats held", Setting(), _seats_stay),
+    Mistake("a member's end is not the plan's", Setting(deletions=1), _member_gone_is_nothing),
+    Mistake("a plan that is changed evicts", Setting(doubts=1), _changing_evicts),
+    Mistake("the end leaves the record", Setting(), _record_is_left),
+    Mistake("nodes are not looked at again", Setting(nodes=1), _ground_is_not_looked_at),
+    Mistake("the end leaves pods wanted gone", Setting(doubts=1), _wanted_is_left),
+    Mistake("a tick does not open the seats", Setting(crowds=1), _tick_does_not_advance),
+    Mistake("a plan is open after a restart", Setting(kills=1), _resumed_is_open),
+    Mistake(
         "a restart watches no group that is unharmed",
         Setting(rehearsals=1, kills=1),
         _unharmed_is_not_watched,
     ),
-    PlanMistake("a restart forgets the record", Setting(kills=1, forgetful=True)),
-    PlanMistake("the lease is not asked", Setting(leases=1, unasked=True)),
+    Mistake("a restart forgets the record", Setting(kills=1, forgetful=True)),
+    Mistake("the lease is not asked", Setting(leases=1, unasked=True)),
 )

@@ -109,6 +109,10 @@ class Setting(Struct, frozen=True):
     unasked: bool = False
     """A mistake: the lease is not asked before a request."""
 
+    def world(self) -> PreemptionWorld:
+        """Return its first state."""
+        return PreemptionWorld(self)
+
 
 class Members(Struct, frozen=True):
     """What has become of the two: waiting, answered (on its way to its seat), bound, gone."""

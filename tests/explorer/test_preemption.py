@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.explorer.breadth_first import explore
-from tests.explorer.plan_mistakes import PLAN_MISTAKES, PlanMistake
+from tests.explorer.mistakes import Mistake
+from tests.explorer.plan_mistakes import PLAN_MISTAKES
 from tests.explorer.preemption_world import PreemptionWorld, Setting
 
 WORLDS = (
@@ -39,10 +40,10 @@ def test_all_holds_in_every_state(setting: Setting) -> None:
 
 
 @pytest.mark.parametrize("mistake", PLAN_MISTAKES, ids=lambda mistake: mistake.name)
-def test_a_mistake_is_found(mistake: PlanMistake) -> None:
+def test_a_mistake_is_found(mistake: Mistake) -> None:
     """By the shortest way to it, which is told."""
     with mistake.made():
-        found = explore(PreemptionWorld(mistake.setting))
+        found = explore(mistake.setting.world())
     assert found.wrong
     assert found.wrong != "too many states"
     assert found.story

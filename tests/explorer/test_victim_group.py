@@ -32,7 +32,7 @@ def test_all_holds_in_every_state(setting: Setting) -> None:
 def test_a_mistake_is_found(mistake: Mistake) -> None:
     """By the shortest way to it, which is told."""
     with mistake.made():
-        found = explore(VictimWorld(mistake.setting))
+        found = explore(mistake.setting.world())
     assert found.wrong
     assert found.wrong != "too many states"
     assert found.story

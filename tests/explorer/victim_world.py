@@ -64,6 +64,10 @@ class Setting(Struct, frozen=True):
     forgetful: bool = False
     """A mistake: a restart does not know that some have gone, or may."""
 
+    def world(self) -> VictimWorld:
+        """Return its first state."""
+        return VictimWorld(self)
+
 
 class PlanSeen(Struct):
     """A plan and its record."""
