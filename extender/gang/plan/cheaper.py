@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import compress, count, islice
+from operator import add
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -109,28 +110,39 @@ def _least_without(built: Built, solution: Solution) -> list[tuple[VictimUnit, i
     for which that is fewest."""
     problem = built.problem
     (cls,) = problem.classes
-    columns = [
-        (r, array("q", problem.free[r]), amount) for r, amount in enumerate(cls.request) if amount
-    ]
+    columns = [(problem.free[r], r, amount) for r, amount in enumerate(cls.request) if amount]
+    # Nodes of which little is free are seen by the scarcest resource.
+    columns.sort(key=lambda each: sum(each[0]) // each[2])
+    scarce, _, least = columns[0]
     units = [(built.subjects[at], problem.units[at].releases) for at in solution.chosen]
-    for r, free, _ in columns:
-        for _, releases in units:
-            for node, amounts in releases:
-                free[node] += amounts[r]
-    nodes = list(compress(count(), cls.allowed))
-    for _, free, amount in columns:
-        nodes = [node for node in nodes if free[node] >= amount]
-    room = [[free[node] // amount for node in nodes] for _, free, amount in columns]
-    seats = dict(zip(nodes, map(min, zip(*room, strict=True)), strict=True))
+    gone: dict[int, Vector] = {}
+    for _, releases in units:
+        for node, amounts in releases:
+            before = gone.get(node)
+            gone[node] = amounts if before is None else tuple(map(add, before, amounts))
+    seats = {
+        node: max(0, min([(free[node] + amounts[r]) // amount for free, r, amount in columns]))
+        for node, amounts in gone.items()
+        if cls.allowed[node]
+    }
     spare = sum(seats.values()) - problem.need
+    for node in compress(count(), cls.allowed):
+        if scarce[node] >= least and node not in seats:
+            spare += max(0, min([free[node] // amount for free, _, amount in columns]))
     found: list[tuple[VictimUnit, int]] = []
     most = problem.need
     for unit, releases in units:
         short = -spare
         for node, amounts in releases:
-            if short <= most and node in seats:
-                left = min([(free[node] - amounts[r]) // amount for r, free, amount in columns])
-                short += seats[node] - max(0, left)
+            if short > most:
+                break
+            if not (there := seats.get(node)):
+                continue
+            short += there
+            all_gone = gone[node]
+            if all_gone is not amounts or scarce[node] >= least:
+                left = [(free[node] + all_gone[r] - amounts[r]) // a for free, r, a in columns]
+                short -= max(0, min(left))
         if 0 < short <= most and isinstance(unit, VictimUnit):
             found = [*found, (unit, short)] if short == most else [(unit, short)]
             most = short

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from math import inf
+from operator import add
 from typing import NamedTuple
 
 from extender.fit import node_ports
@@ -16,6 +17,7 @@ from extender.gang.plan.trial import Trial
 from extender.model.objects import Pod
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
+from extender.search.problem import Vector
 
 ROOM = "room"
 """What a seat needs of a pod, beside the names of rules."""
@@ -112,8 +114,10 @@ class _Reasons:
     def _needed(self, pod: Pod, lacks: Container[tuple[str, str]]) -> tuple[str, frozenset[str]]:
         """Return what a seat needs of this very pod, "" for nothing; ``lacks``: see _without."""
         why, needs = "", NOTHING
-        if any(amount and (name, pod.node) in lacks for name, amount in pod.requests):
-            why, needs = f"its room on {pod.node} is needed", ROOM_ALONE
+        for name, amount in pod.requests:
+            if amount and (name, pod.node) in lacks:
+                why, needs = f"its room on {pod.node} is needed", ROOM_ALONE
+                break
         if pod.uid in self._excludes:
             rule, said = excludes(pod, *self._excludes[pod.uid], self._namespaces)
             why, needs = f"{why}, {said}" if why else said, needs | {rule}
@@ -135,14 +139,18 @@ def _lacking(trial: Trial) -> list[tuple[int, str, dict[int, int]]]:
     """Return each resource, by index and name, of which seats ask more than is free without
     victims: node -> what is left there with all victims gone."""
     problem, solution = trial.built.problem, trial.solution
+    asked: dict[int, Vector] = {}
+    for cls, node, members in solution.seats:
+        request = problem.classes[cls].request
+        more = request if members == 1 else tuple([members * amount for amount in request])
+        before = asked.get(node)
+        asked[node] = more if before is None else tuple(map(add, before, more))
     lacks: list[tuple[int, str, dict[int, int]]] = []
     for r, (name, free) in enumerate(zip(problem.resources, problem.free, strict=True)):
-        of = [cls.request[r] for cls in problem.classes]
-        asked: dict[int, int] = {}
-        for cls, node, members in solution.seats if any(of) else ():
-            asked[node] = asked.get(node, 0) + of[cls] * members
         spare = {
-            node: free[node] - total for node, total in asked.items() if 0 < total > free[node]
+            node: free[node] - total[r]
+            for node, total in asked.items()
+            if 0 < total[r] > free[node]
         }
         if spare:
             lacks.append((r, name, spare))
