@@ -69,7 +69,7 @@ def problems_of(fairness: FairnessSettings) -> list[str]:
             60 <= f.horizon_seconds <= LONGEST_HORIZON,
             f"fairness.horizonSeconds must be 60..{LONGEST_HORIZON:g}",
         ),
-        (p.first_seconds > 0, "fairness.protection.firstSeconds must be positive"),
+        (p.first_seconds >= 1, "fairness.protection.firstSeconds must be at least 1"),
         (
             p.first_seconds <= p.longest_seconds <= p.forget_seconds,
             "fairness.protection.longestSeconds must not be below firstSeconds, nor forgetSeconds "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import isnan
 
 from msgspec import Struct
@@ -45,10 +45,14 @@ MOST_SECONDS = 1_000_000_000
 is beyond a date or a timer."""
 
 
+LEAST_SECONDS = 0.001
+
+
 def validate(settings: Settings) -> None:
     """Raise InvalidInput that names every value outside its range."""
     s = settings
-    if endless := list(_beyond(settings, "")):
+    numbers = list(_numbers(settings, ""))
+    if endless := [text for number in numbers if (text := _beyond(*number))]:
         raise InvalidInput("; ".join(endless))
     rules = (
         *_server(s.server),
@@ -71,35 +75,52 @@ def validate(settings: Settings) -> None:
     wrong += tracing_problems(s.tracing, s.mode)
     wrong += mode_problems(s.mode, s.enforce, s.observe)
     wrong += conflicts_of(s.mode, binds=s.bind.enabled, grpc=bool(s.grpc.listen))
+    wrong += [text for number in numbers if (text := _next_to_nothing(*number, wrong))]
     if wrong:
         raise InvalidInput("; ".join(wrong))
 
 
-def _beyond(value: object, path: str) -> Iterator[str]:
-    """Yield what is wrong with each number at ``path`` and below that has no end, or none to use.
-
-    Such a number keeps many a rule (``.inf`` is positive) and breaks whatever counts with it.
-    """
+def _numbers(value: object, path: str) -> Iterator[tuple[str, int | float]]:
+    """Yield each number at ``path`` and below, with its own path."""
     if isinstance(value, Struct):
         for field in fields(value):
             name = f"{path}.{field.encode_name}".lstrip(".")
-            yield from _beyond(getattr(value, field.name), name)
+            yield from _numbers(getattr(value, field.name), name)
     elif isinstance(value, dict):
         for key, each in value.items():
-            yield from _beyond(each, f"{path}[{key}]")
+            yield from _numbers(each, f"{path}[{key}]")
     elif isinstance(value, tuple):
         for place, each in enumerate(value):
-            yield from _beyond(each, f"{path}[{place}]")
+            yield from _numbers(each, f"{path}[{place}]")
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        most = MOST_COUNT if isinstance(value, int) else MOST_SECONDS
-        most = MOST_SECONDS if path.endswith("Seconds") else most
-        most = MOST_BYTES if "Bytes" in path else most
-        if isnan(value):
-            yield f"{path} must be a number: it is nan"
-        elif value > most:
-            yield f"{path} must be at most {most}: it is {value:g}"
-        elif value < -most:
-            yield f"{path} must be at least -{most}: it is {value:g}"
+        yield path, value
+
+
+def _beyond(path: str, value: int | float) -> str:
+    """Return what is wrong with a number that has no end, or none to use, "" for others.
+
+    Such a number keeps many a rule (``.inf`` is positive) and breaks whatever counts with it.
+    """
+    most = MOST_COUNT if isinstance(value, int) else MOST_SECONDS
+    most = MOST_SECONDS if path.endswith("Seconds") else most
+    most = MOST_BYTES if "Bytes" in path else most
+    if isnan(value):
+        return f"{path} must be a number: it is nan"
+    if value > most:
+        return f"{path} must be at most {most}: it is {value:g}"
+    return f"{path} must be at least -{most}: it is {value:g}" if value < -most else ""
+
+
+def _next_to_nothing(path: str, value: int | float, wrong: Iterable[str]) -> str:
+    """Return that a time is shorter than any timer, "" for others; ``wrong`` may tell of its key.
+
+    Whatever is divided by it is endless.
+    """
+    key = path.partition("[")[0]
+    if not 0 < value < LEAST_SECONDS or not key.lower().endswith("seconds"):
+        return ""
+    told = any(text.startswith(f"{key} ") for text in wrong)
+    return "" if told else f"{path} must be 0 or at least {LEAST_SECONDS}: it is {value:g}"
 
 
 def _namespace(key: str, name: str) -> SettingsRule:
@@ -149,8 +170,8 @@ def _server(s: ServerSettings) -> tuple[SettingsRule, ...]:
             "kept for small bodies)",
         ),
         (s.drain_seconds >= 0, "server.drainSeconds must not be negative"),
-        (s.head_seconds > 0, "server.headSeconds must be positive"),
-        (s.body_seconds > 0, "server.bodySeconds must be positive"),
+        (s.head_seconds >= 0.1, "server.headSeconds must be at least 0.1"),
+        (s.body_seconds >= 0.1, "server.bodySeconds must be at least 0.1"),
         (0 <= s.pod_wait_seconds <= 1, "server.podWaitSeconds must be 0..1"),
     )
 
@@ -168,8 +189,8 @@ def _api(s: ApiSettings) -> tuple[SettingsRule, ...]:
 
 def _cache(s: CacheSettings) -> tuple[SettingsRule, ...]:
     return (
-        (s.stale_seconds > 0, "cache.staleSeconds must be positive"),
-        (s.stall_seconds > 0, "cache.stallSeconds must be positive"),
+        (s.stale_seconds >= 1, "cache.staleSeconds must be at least 1"),
+        (s.stall_seconds >= 1, "cache.stallSeconds must be at least 1"),
         (s.page_size > 0, "cache.pageSize must be positive"),
     )
 
@@ -178,8 +199,8 @@ def _groups(s: GroupSettings) -> tuple[SettingsRule, ...]:
     return (
         (s.settle_seconds >= 0, "groups.settleSeconds must not be negative"),
         (
-            all(seconds > 0 for seconds in s.patience_seconds.values()),
-            "groups.patienceSeconds must be positive",
+            all(seconds >= 1 for seconds in s.patience_seconds.values()),
+            "groups.patienceSeconds must be at least 1",
         ),
     )
 
@@ -187,7 +208,7 @@ def _groups(s: GroupSettings) -> tuple[SettingsRule, ...]:
 def _plan(s: PlanSettings) -> tuple[SettingsRule, ...]:
     return (
         (s.branch_nodes > 0, "plan.branchNodes must be positive"),
-        (s.seconds > 0, "plan.seconds must be positive"),
+        (s.seconds >= 0.01, "plan.seconds must be at least 0.01"),
         (
             1 <= s.budgets_per_namespace <= MOST_BUDGETS,
             f"plan.budgetsPerNamespace must be 1..{MOST_BUDGETS}",
@@ -200,7 +221,7 @@ def _plan(s: PlanSettings) -> tuple[SettingsRule, ...]:
             "plan.longestRetrySeconds must not be below plan.retrySeconds",
         ),
         (s.overrun_seconds >= 1, "plan.overrunSeconds must be at least 1"),
-        (0 < s.namespace_share <= 1, "plan.namespaceShare must be above 0 and at most 1"),
+        (0.01 <= s.namespace_share <= 1, "plan.namespaceShare must be 0.01..1"),
         (
             all(each and is_subdomain(each) for each in s.protected_namespaces),
             f"plan.protectedNamespaces: each must be {A_NAME}; there are no patterns",
@@ -211,8 +232,8 @@ def _plan(s: PlanSettings) -> tuple[SettingsRule, ...]:
 def _seats(s: SeatSettings) -> tuple[SettingsRule, ...]:
     return (
         (s.give_ups >= 0, "seats.giveUps must not be negative"),
-        (s.suspend_seconds > 0, "seats.suspendSeconds must be positive"),
-        (s.bind_seconds > 0, "seats.bindSeconds must be positive"),
+        (s.suspend_seconds >= 1, "seats.suspendSeconds must be at least 1"),
+        (s.bind_seconds >= 1, "seats.bindSeconds must be at least 1"),
         (s.victim_slack_seconds >= 0, "seats.victimSlackSeconds must not be negative"),
         (s.max_replans >= 0, "seats.maxReplans must not be negative"),
         _namespace("seats.recordNamespace", s.record_namespace),
@@ -230,8 +251,8 @@ def _eviction(s: EvictionSettings) -> tuple[SettingsRule, ...]:
 
 def _bind(s: BindSettings) -> tuple[SettingsRule, ...]:
     return (
-        (s.hold_seconds > 0, "bind.holdSeconds must be positive"),
-        (s.post_seconds > 0, "bind.postSeconds must be positive"),
+        (s.hold_seconds >= 0.1, "bind.holdSeconds must be at least 0.1"),
+        (s.post_seconds >= 0.1, "bind.postSeconds must be at least 0.1"),
         (s.max_held > 0, "bind.maxHeld must be positive"),
     )
 
@@ -249,7 +270,7 @@ def _leadership(s: LeadershipSettings) -> tuple[SettingsRule, ...]:
         (not s.name or is_subdomain(s.name), f"leadership.name must be {A_NAME}"),
         _namespace("leadership.namespace", s.namespace),
         (s.lease_seconds >= 1, "leadership.leaseSeconds must be at least 1"),
-        (s.retry_seconds > 0, "leadership.retrySeconds must be positive"),
+        (s.retry_seconds >= 0.1, "leadership.retrySeconds must be at least 0.1"),
         (
             s.lease_seconds > s.renew_seconds,
             "leadership.leaseSeconds must exceed leadership.renewSeconds (a leader must be still "

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from typing import get_args, get_origin
+
 import pytest
+from msgspec import Struct
+from msgspec.structs import fields
 
 from extender.cli.catalogue import RULES
 from extender.cli.config import parse
 from extender.cli.limit_rules import limit_findings
 from extender.cli.tenant_catalogue import LIMIT_RULES
 from extender.model.errors import InvalidInput
+from extender.model.settings import Settings
 
 CASES = {
     "plan: {seconds: 20, overrunSeconds: 40}": "warning overrun-late f: plan.overrunSeconds",
@@ -35,6 +42,33 @@ def test_every_rule_has_a_case_and_the_defaults_break_none() -> None:
     assert {line.split()[1] for line in CASES.values()} == LIMIT_RULES.keys()
     assert LIMIT_RULES.keys() <= RULES.keys()
     assert list(limit_findings(parse(""), "f")) == []
+
+
+def floats(shape: type[Struct], path: str = "") -> Iterator[str]:
+    """Yield the keys below that take a number with a fraction."""
+    for row in fields(shape):
+        name = f"{path}.{row.encode_name}".lstrip(".")
+        if isinstance(row.type, type) and issubclass(row.type, Struct):
+            yield from floats(row.type, name)
+        elif row.type is float:
+            yield name
+        elif get_origin(row.type) is dict and get_args(row.type)[1] is float:
+            yield f"{name}.kai"
+
+
+@pytest.mark.parametrize("value", ["0.1e-320", "1.0e-300", "1.0e-9"])
+@pytest.mark.parametrize("key", list(floats(Settings)))
+def test_a_number_next_to_nothing_is_refused_by_name_with_its_bound(key: str, value: str) -> None:
+    *sections, last = key.split(".")
+    text = f"{last}: {value}"
+    for section in reversed(sections):
+        text = f"{section}: {{{text}}}"
+    if key != "plan.namespaceShare" and last.endswith(("Share", "Ratio")):
+        assert parse(text), "a share of almost nothing is none"
+        return
+    known = key.removesuffix(".kai")
+    with pytest.raises(InvalidInput, match=rf"{re.escape(known)}\S* must (?!be positive)"):
+        parse(text)
 
 
 @pytest.mark.parametrize(
