@@ -10,6 +10,7 @@ from extender.groups.composite import unit_key
 from extender.groups.dialect import Declaration, Dialect
 from extender.groups.done_by_owner import cleaned_up
 from extender.groups.ended_members import less_ended, of_this_run
+from extender.groups.ending_owners import ending, owner_names
 from extender.groups.formed_before import ran_before
 from extender.groups.later_members import with_later
 from extender.groups.lost_members import lost_members
@@ -142,14 +143,14 @@ class Resolver:
             whole_from=_whole_from(said, members),
             ended=ended,
             asked=asked,
-            owners=gone.asked,
+            owners=tuple(sorted({*gone.asked, *owner_names(present)})),
             patience=patience,
             problems=(
                 said.problems
                 + topology.problems
                 + self._membership_problems(key, members, snapshot)
             ),
-            unplanned=said.unplanned,
+            unplanned=ending(key, present, snapshot) or said.unplanned,
             notes=said.notes
             + gone.notes
             + priority_notes

@@ -78,7 +78,8 @@ class Gang(Struct, frozen=True, dict=True):
     asked: GangKey | None = None
     """The gang that its members would be by their owner, where that was asked for more of it."""
     owners: tuple[str, ...] = ()
-    """Names of objects of its namespace that were asked how many members are done."""
+    """Names of objects of its namespace that were asked: what made its members, and whether those
+    are being deleted; which Jobs tell how many members are done."""
     ended: int = 0
     """How many members that have succeeded stand in for others, in min_count or a part."""
     patience: float | None = None

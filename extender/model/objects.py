@@ -308,6 +308,8 @@ class GroupObject(Struct, frozen=True, gc=False):
     of: str = ""
     """The name of what it belongs to: of a JobSet's Job, or of a PodGroup or a CompositePodGroup
     the CompositePodGroup above it. Of a DeviceClass the extended resource that it names."""
+    ending: bool = False
+    """It is being deleted. Read of what starts or makes pods."""
 
 
 class Namespace(Struct, frozen=True, gc=False):

@@ -341,7 +341,8 @@ def _of_template(part: Part, template: Raw, meta: RawMeta, where: str) -> Part:
 def _owner(
     source: str, meta: RawMeta, parts: tuple[Part, ...], of: str = "", least: int | None = None
 ) -> GroupObject:
-    if raw_bytes(meta.deletion_timestamp):
+    ending = bool(raw_bytes(meta.deletion_timestamp))
+    if ending:
         parts = _wanted_parts(list(parts), suspended=True)  # its pods go with it
     return GroupObject(
         source=source,
@@ -352,6 +353,7 @@ def _owner(
         version=version_of(meta),
         parts=parts,
         of=of,
+        ending=ending,
     )
 
 

@@ -312,6 +312,7 @@ def _group(
         topology_key=named_text(topology[0].key) if topology else "",
         version=version_of(meta),
         of=named_text(spec.parent_composite_pod_group_name or ""),
+        ending=bool(raw_bytes(meta.deletion_timestamp)),
     )
 
 
@@ -338,4 +339,5 @@ def reduce_member_group(source: str, raw: RawMemberGroup) -> GroupObject:
         whole_from=said.whole_from,
         budget=budget,
         note=note,
+        ending=bool(raw_bytes(meta.deletion_timestamp)),
     )

@@ -220,16 +220,13 @@ class PreemptionWorld:
             return f"node {self.lost_node} is gone"
         return "a member is gone" if self.members.any("gone") else ""
 
-    def not_for(self, namespace: str) -> str:
+    def no_longer(self, preemption: Preemption, *, evicts: bool = False) -> str:
         return ""
 
     def stays(self, preemption: Preemption) -> str:
         return ""
 
     def spares(self, preemption: Preemption) -> str:
-        return ""
-
-    def less_urgent(self, preemption: Preemption) -> str:
         return ""
 
     def gone_in_part(self, preemption: Preemption, group: VictimGroup, claim: Claim) -> str:

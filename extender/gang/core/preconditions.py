@@ -20,7 +20,13 @@ from extender.gang.plan.net_seats import net_seats
 from extender.gang.plan.new_room import room_came
 from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.single import SINGLE, single_gang
-from extender.gang.plan.validity import gangs_of, member_problem, present, quick_problem
+from extender.gang.plan.validity import (
+    gang_problem,
+    gangs_of,
+    member_problem,
+    present,
+    quick_problem,
+)
 from extender.gang.scheduler_view.assumed_pods import AssumedPods
 from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.model.gang import Gang
@@ -68,7 +74,6 @@ class Preconditions:
         self._node_lists = node_lists
         self._evicted = evicted
         self.stale = freshness.stale
-        self.not_for = check.not_for
         self.leaves = check.leaves
         self.there = check.there
         self.gang_of = check.gang_of
@@ -201,10 +206,17 @@ class Preconditions:
         preemption = self._reservations.get(key)
         return preemption is not None and (uid in preemption.victims or uid in preemption.waits)
 
-    def less_urgent(self, preemption: Preemption) -> str:
-        """Return why the gang may evict nobody at the plan's priority any more, "" when it may."""
+    def no_longer(self, preemption: Preemption, *, evicts: bool = False) -> str:
+        """Return why nothing is to be done for the gang any more, "" when something is.
+
+        ``evicts``: it has to be urgent enough, too.
+        """
+        why = self._check.not_for(preemption.key.namespace)
         gang = self._gang(preemption, self._source.snapshot())
-        if gang is None or (gang.preemptor_priority >= preemption.plan.priority and gang.preempts):
+        why = why or (gang_problem(gang) if gang is not None else "")
+        if why or gang is None or not evicts:
+            return why
+        if gang.preemptor_priority >= preemption.plan.priority and gang.preempts:
             return ""
         return f"{preemption.key} may no longer evict at priority {preemption.plan.priority}"
 

@@ -415,17 +415,17 @@ class PlanView(victim_group.View, Protocol):
     def problem(self, preemption: Preemption) -> str:
         """Return why a plan does not hold, "" when it does."""
 
-    def not_for(self, namespace: str) -> str:
-        """Return why nothing is done for gangs of a namespace, "" when it may be."""
+    def no_longer(self, preemption: Preemption, *, evicts: bool = False) -> str:
+        """Return why nothing is to be done for a gang any more, "" when something is.
+
+        ``evicts``: it has to be as urgent as its plan, too.
+        """
 
     def stays(self, preemption: Preemption) -> str:
         """Return who of those waited for does not go after all, "" when all do."""
 
     def spares(self, preemption: Preemption) -> str:
         """Return why nobody may have to go after all, "" when nothing speaks for it."""
-
-    def less_urgent(self, preemption: Preemption) -> str:
-        """Return why a gang may not evict at its plan's priority any more, "" when it may."""
 
     def gone_in_part(self, preemption: Preemption, group: VictimGroup, claim: Claim) -> str:
         """Return why what is left of an untouched group may stay, "" when nothing speaks for it."""
@@ -561,7 +561,7 @@ def permits(plans: Plans, uid: str, view: PlanView) -> tuple[bool, Compared | No
         return False, None
     nodes, spared_at, gang = preemption.nodes, preemption.spared_at, claim.compared
     compares = preemption.doubted
-    why = view.not_for(preemption.key.namespace) or view.less_urgent(preemption)
+    why = view.no_longer(preemption, evicts=True)
     if not why and (compares or view.snapshot().nodes is not nodes):
         compares, nodes = True, view.snapshot().nodes
         why = view.problem(preemption)
@@ -985,14 +985,13 @@ class _Step:
         """Look at what the plan rests on."""
         if self.now - preemption.answered_at > ANSWER_SECONDS:
             self.book.not_coming(preemption, preemption.answered)
-        if preemption.recorded:
+        # One that is not recorded is compared when it is, which may take long. Until then its seats
+        # would be held against everybody, for a gang that is left alone.
+        why = self.view.no_longer(preemption)
+        if preemption.recorded and not why:
             look = self.view.problem if preemption.doubted else self.view.stays
             why = look(preemption)
             preemption.doubted = False
-        else:
-            # Compared when it is recorded, which may take long. Until then its seats would be held
-            # against everybody, for a gang that is left alone.
-            why = self.view.not_for(preemption.key.namespace)
         if why:
             self._replan(preemption, why)
 

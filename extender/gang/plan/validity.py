@@ -74,6 +74,15 @@ def ending_problem(namespace: str, snapshot: Snapshot) -> str:
     return f"namespace {namespace} is being deleted, and no pod of it can be bound any more"
 
 
+def gang_problem(gang: Gang) -> str:
+    """Return why no plan for the gang holds any more by what it has become, "" when one may."""
+    if gang.problems:
+        return f"{gang.key} has a problem: {gang.problems[0]}"
+    if gang.unplanned:
+        return f"{gang.key} is not planned for any more: {gang.unplanned[0]}"
+    return ""
+
+
 def member_problem(
     plan: Plan, gang: Gang, seats: Mapping[str, str], *, binding: bool = False
 ) -> str:
@@ -83,10 +92,9 @@ def member_problem(
     its way. Where a gang's size is stated nowhere one that comes then is no part of what is seated:
     without its seats the gang would run with fewer still.
     """
-    if gang.problems:
-        return f"{gang.key} has a problem: {gang.problems[0]}"
-    if gang.unplanned:
-        return f"{gang.key} is not planned for any more: {gang.unplanned[0]}"
+    why = gang_problem(gang)
+    if why:
+        return why
     waiting = {pod.uid for pod in gang.pending}
     for seat in plan.seats:
         if seat.uid in seats and seat.uid not in waiting:

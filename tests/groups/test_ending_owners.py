@@ -1,0 +1,167 @@
+"""An owner or a PodGroup that is being deleted starts no gang, whatever becomes of its pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from extender.gang.incremental.gangs import Gangs
+from extender.groups.resolver import Resolver
+from extender.model.decode import decode_group
+from extender.model.gang import Gang
+from extender.model.objects import GroupObject, Owner, Pod
+from extender.model.owner_kinds import JOB, OTHER_KINDS
+from extender.model.settings import GroupSettings
+from tests.groups.build import pod, snapshot
+from tests.groups.owners import document, job, jobset, replicated
+
+DELETED = "2026-11-28T09:00:00Z"
+RESOLVER = Resolver(GroupSettings())
+CORE = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+LEAST = {"minMember": 2}
+JOBSET = {"jobset.sigs.k8s.io/jobset-name": "g"}
+LWS = {"leaderworkerset.sigs.k8s.io/name": "g", "leaderworkerset.sigs.k8s.io/group-index": "0"}
+RAY = {"ray.io/cluster": "g", "ray.io/node-type": "worker", "ray.io/group": "w"}
+TORCH = {
+    "training.kubeflow.org/job-name": "g",
+    "training.kubeflow.org/operator-name": "pytorchjob-controller",
+}
+
+
+def group(spec: dict[str, Any], source: str = "core", **meta: Any) -> GroupObject:
+    meta = {"name": "g", "namespace": "ns", "uid": "u", **meta}
+    return decode_group(source, {"metadata": meta, "spec": spec})
+
+
+def owned(kind: str, name: str = "g", uid: str = "") -> Owner:
+    source = next(source for source, row in OTHER_KINDS.items() if row.kind == kind)
+    return Owner(kind, name, uid or f"o-{source}-{name}")
+
+
+def labelled(key: str) -> dict[str, Any]:
+    return {"labels": {key: "g"}}
+
+
+WORKLOAD = {"podGroups": [{"name": "w", "policy": {"gang": {"minCount": 2}}}]}
+RAY_SPEC = {"workerGroupSpecs": [{"groupName": "w", "replicas": 2}]}
+TORCH_SPEC = {"pytorchReplicaSpecs": {"Worker": {"replicas": 2}}}
+LWS_SPEC = {"leaderWorkerTemplate": {"size": 2}}
+
+CASES: dict[str, tuple[GroupObject | None, str, dict[str, Any], dict[str, Any]]] = {
+    "PodGroup (scheduling.k8s.io)": (None, "core", CORE, {"group": "g"}),
+    "PodGroup (scheduling.x-k8s.io)": (
+        None,
+        "scheduling-plugins",
+        LEAST,
+        labelled("scheduling.x-k8s.io/pod-group"),
+    ),
+    "PodGroup (scheduling.volcano.sh)": (
+        None,
+        "volcano",
+        LEAST,
+        {"annotations": {"scheduling.k8s.io/group-name": "g"}},
+    ),
+    "JobSet": (None, "jobset", jobset(replicated("w", each=2))["spec"], {"labels": JOBSET}),
+    "RayCluster": (None, "ray-cluster", RAY_SPEC, {"labels": RAY}),
+    "PyTorchJob": (None, "pytorchjob", TORCH_SPEC, {"labels": TORCH}),
+    "LeaderWorkerSet": (
+        None,
+        "leader-worker-set",
+        LWS_SPEC,
+        {"labels": LWS, "annotations": {"leaderworkerset.sigs.k8s.io/size": "2"}},
+    ),
+    "Workload": (None, "core-workload", WORKLOAD, {"group": "g..w..0"}),
+    "JobSet of a PodGroup": (
+        group(CORE),
+        "jobset",
+        jobset(replicated("w", each=2))["spec"],
+        {"group": "g", "labels": JOBSET},
+    ),
+    "Job of a PodGroup": (
+        group(CORE),
+        JOB,
+        job("g", 2)["spec"],
+        {"group": "g", "owner": owned("Job")},
+    ),
+    "RayCluster of a PodGroup": (
+        group(CORE),
+        "ray-cluster",
+        RAY_SPEC,
+        {"group": "g", "owner": owned("RayCluster")},
+    ),
+    "LeaderWorkerSet of a PodGroup": (
+        group(CORE),
+        "leader-worker-set",
+        LWS_SPEC,
+        {"group": "g", "labels": LWS},
+    ),
+}
+
+
+def resolved(members: list[Pod], *groups: GroupObject | None) -> Gang:
+    (one,) = RESOLVER.resolve_all(snapshot(members, [each for each in groups if each]))
+    return one
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("finalizer", ["foregroundDeletion", "orphan", "example.com/mine"])
+def test_its_gang_is_not_planned_for(case: str, finalizer: str) -> None:
+    """With "orphan" its pods stay: in a moment they are what they say themselves."""
+    beside, source, spec, of = CASES[case]
+    members = [pod(f"p{i}", **of) for i in range(2)]
+    stays = decode_group(source, _document(source, spec))
+    assert resolved(members, beside, stays).in_order
+    meta = {"deletionTimestamp": DELETED, "finalizers": [finalizer]}
+    goes = decode_group(source, _document(source, spec, **meta))
+    gang = resolved(members, beside, goes)
+    assert not gang.problems
+    kind = case.removesuffix(" of a PodGroup").partition(" ")[0]
+    assert any(f"{kind} ns/g" in why and "being deleted" in why for why in gang.unplanned), gang
+
+
+def _document(source: str, spec: dict[str, Any], **meta: Any) -> dict[str, Any]:
+    if source in OTHER_KINDS:
+        made = document(source, "g", spec, **meta)
+        if source == JOB:
+            made["metadata"]["labels"] = JOBSET
+        return made
+    return {"metadata": {"name": "g", "namespace": "ns", "uid": "u", **meta}, "spec": spec}
+
+
+def test_a_composite_above_a_pod_group() -> None:
+    part = replace(group(CORE), of="top")
+    top = GroupObject(source="core-composite", uid="t", namespace="ns", name="top", min_count=1)
+    members = [pod(f"p{i}", group="g") for i in range(2)]
+    assert resolved(members, part, top).in_order
+    (why,) = resolved(members, part, replace(top, ending=True)).unplanned
+    assert why == "CompositePodGroup ns/top is being deleted"
+    (why,) = resolved(members, replace(part, ending=True), top).unplanned
+    assert why == "PodGroup ns/g is being deleted"
+
+
+def test_an_owner_of_the_same_name_that_another_made_says_nothing() -> None:
+    goes = decode_group(JOB, _document(JOB, job("g", 2)["spec"], deletionTimestamp=DELETED))
+    members = [pod(f"p{i}", group="g", owner=owned("Job", uid="another")) for i in range(2)]
+    assert resolved(members, group(CORE), goes).in_order
+
+
+def test_as_a_victim_it_is_what_it_was() -> None:
+    members = [replace(pod(f"p{i}", group="g"), node=f"n{i}") for i in range(2)]
+    stays = group({**CORE, "disruptionMode": {"all": {}}})
+    for each in (stays, replace(stays, ending=True)):
+        assert resolved(members, each).goes_whole
+
+
+def test_a_kept_gang_is_another_one_when_its_owners_deletion_begins() -> None:
+    gangs = Gangs(RESOLVER)
+    stays = decode_group("ray-cluster", document("ray-cluster", "r", RAY_SPEC))
+    members = [pod(f"p{i}", group="g", owner=owned("RayCluster", "r")) for i in range(2)]
+    before = snapshot(members, [group(CORE), stays])
+    (key,) = before.members
+    gangs.renew(before)
+    assert gangs[key].in_order
+    after = snapshot(members, [group(CORE), replace(stays, ending=True)])
+    gangs.renew(replace(after, members=before.members, nodes=before.nodes))
+    assert not gangs[key].in_order
