@@ -16,12 +16,19 @@ ROOT = Path(__file__).resolve().parents[2]
 LONGEST = 25
 """Words of a sentence."""
 PLAIN = (
+    "CODE_OF_CONDUCT.md",
     "CONTRIBUTING.md",
     "README.md",
+    "SECURITY.md",
+    "bench/README.md",
+    "charts/podgroup-extender/README.md",
     "docs/actuation.md",
     "docs/architecture.md",
     "docs/barrier.md",
     "docs/benchmarks/README.md",
+    "docs/benchmarks/extender.md",
+    "docs/benchmarks/search.md",
+    "docs/benchmarks/throughput.md",
     "docs/checked.md",
     "docs/cli.md",
     "docs/console.md",
@@ -80,6 +87,8 @@ PLAIN = (
     "docs/systems/volcano.md",
     "docs/systems/yunikorn.md",
     "docs/tenants.md",
+    "proto/README.md",
+    "tests/controlplane/README.md",
 )
 """Pages that are held to it."""
 BANNED = {
