@@ -61,7 +61,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 "ops",
             ),
             Panel(
-                "Plans in flight",
+                "Open plans",
                 ((f"sum by (state) ({P}preemptions)", "{{state}}"),),
                 about="waiting: victims terminate. open: members may take their seats.",
             ),

@@ -283,7 +283,7 @@ def test_broken_venv_is_made_anew(checkout: Checkout) -> None:
     python.symlink_to("/nonexistent/python")
     done = checkout.run("sandbox")
     assert done.returncode == 0, done.stderr
-    assert "making it anew" in done.stderr
+    assert "it is made again" in done.stderr
 
 
 def for_night(checkout: Checkout, user: int) -> None:

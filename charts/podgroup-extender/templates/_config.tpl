@@ -19,7 +19,7 @@ server:
   # Probes and metrics come from outside and get a listener of their own, without verbs.
   healthHost: 0.0.0.0
   healthPort: 8889
-  # Prometheus needs no token: the NetworkPolicy podgroup-scheduler keeps everybody else away.
+  # Prometheus needs no token: the NetworkPolicy podgroup-scheduler admits no other caller.
   openMetrics: true
 {{- else if eq .Values.mode "deployment" -}}
 schedulerNames: [default-scheduler]
@@ -74,7 +74,7 @@ seats:
   recordKeyFile: /etc/podgroup-extender-records/key
 {{- else }}
 # Signs plan records. Needed where others may write ConfigMaps in this namespace. First, with no
-# plan in flight: kubectl create secret generic podgroup-extender-records -n podgroup-extender
+# plan is open: kubectl create secret generic podgroup-extender-records -n podgroup-extender
 #   --from-literal=key="$(openssl rand -hex 32)"
 # seats:
 #   recordKeyFile: /etc/podgroup-extender-records/key
@@ -120,7 +120,7 @@ profiles:
 {{- else -}}
 {{- if eq .Values.mode "deployment" -}}
 # For a kube-scheduler that calls the extender over its Service. Two entries for one extender: while
-# it does not answer, pods that fit are placed without it (its own pod too), but nobody is evicted.
+# it does not answer, pods that fit are placed without it (its own pod too), but no pod is evicted.
 # What that costs is in docs/operations.md.
 {{- else -}}
 # /etc/podgroup-extender/kube-scheduler-config.yaml on the control plane node.
@@ -190,13 +190,13 @@ extenders:
     # Fail closed: ignored, a refused member would be bound by kube-scheduler itself.
     ignorable: false
     # Above bind.holdSeconds and bind.postSeconds together. Bindings run beside the scheduling loop:
-    # one that is held keeps nobody waiting.
+    # one that is held delays no other.
     httpTimeout: {{ .Values.bindBarrier.httpTimeoutSeconds }}s
 {{- end }}
 {{- end }}
 {{- end }}
 
-{{/* Whether kube-scheduler goes on without an answer of the entry that guards preemption. */}}
+{{/* Whether kube-scheduler continues without an answer of the entry that guards preemption. */}}
 {{- define "scheduler.ignorable" -}}
 {{ eq (include "extender.observes" .) "true" }}
 {{- end }}

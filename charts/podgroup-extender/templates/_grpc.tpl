@@ -31,7 +31,7 @@
 {{- end -}}
 {{- end }}
 
-{{/* Whether nobody outside the pod reaches gRPC. */}}
+{{/* Whether gRPC is reached from the pod only. */}}
 {{- define "grpc.private" -}}
 {{ if regexMatch "^(unix:|127\\.|localhost:|\\[::1\\])" .Values.grpc.listen }}true{{ end }}
 {{- end }}

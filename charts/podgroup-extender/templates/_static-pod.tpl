@@ -2,7 +2,7 @@
 # A kubeadm control plane's kube-scheduler with the extender beside it, for
 # /etc/kubernetes/manifests/ of every control plane node. The extender beside the kube-scheduler
 # that leads is the one that acts (docs/operations.md, Replicas).
-# kubelet starts a static pod without any scheduler, so nothing here can stand in its own way, and
+# kubelet starts a static pod without any scheduler, so nothing here can prevent its own start, and
 # every pod of default-scheduler is asked about. A static pod cannot use a ConfigMap or a service
 # account: both configuration files and both kubeconfigs lie on the host.
 apiVersion: v1
@@ -21,7 +21,7 @@ metadata:
   {{- if or .Values.rollOnConfigChange .Values.podAnnotations }}
   annotations:
     {{- if .Values.rollOnConfigChange }}
-    # kubelet starts the pod anew when this file changes, and does not look at those beside it.
+    # kubelet starts the pod again when this file changes, and does not look at those beside it.
     podgroup-extender.io/config: {{ include "config.sum" . }}
     {{- end }}
     {{- with .Values.podAnnotations }}
