@@ -95,7 +95,8 @@ class _EnforcingView:
         return context.shown(), tuple(context.reservations.holds())
 
     def masks(self, gang: Gang, snapshot: Snapshot) -> Mapping[str, frozenset[str]]:
-        return self._replica.verbs.context.evidence.masks(gang, snapshot.nodes)
+        evidence = self._replica.verbs.context.evidence
+        return evidence.masks(gang, snapshot.nodes, evidence.in_the_way(gang, snapshot))
 
 
 def _seen(preemption: Preemption, now: float, wall: float) -> PreemptionSeen:

@@ -56,7 +56,8 @@ class PlanCalls:
         masks = {}
         if not asked.manifest:
             gang = context.resolver.resolve(find_gang(asked.gang, snapshot), snapshot)
-            masks = context.evidence.masks(gang, snapshot.nodes)
+            snapshot = context.evidence.beside(gang, snapshot)
+            masks = context.evidence.masks(gang, snapshot.nodes, snapshot.in_the_way)
         return WhatIf(
             gang=asked.gang,
             manifest=asked.manifest,

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
 
+from extender.model.bounds import OVERSIZE
 from extender.model.owner_budget import OwnerBudget
 
 Requests = tuple[tuple[str, int], ...]
@@ -97,6 +98,8 @@ class HostPort(Struct, frozen=True, gc=False):
 VOLUME_CLAIM = "persistentVolumeClaim"
 """Among PodShape.unmodelled: a claim that other pods may name too, with its name; or one of the
 pod's own (a generic ephemeral volume), without a name."""
+EXCLUSIVE_DISK = "exclusiveDisk"
+"""Among PodShape.unmodelled: a disk that may be used once on a node."""
 CLAIM = "resourceClaim"
 """Among PodShape.unmodelled, with its name: a ResourceClaim, which other pods may name too."""
 CLAIM_TEMPLATE = "resourceClaimTemplate"
@@ -106,6 +109,8 @@ DEVICE_CLASS = "deviceClass"
 EXTENDED_RESOURCE = "extendedResource"
 """Among PodShape.unmodelled, with its name and amount: a resource that a DeviceClass names."""
 DEVICES = frozenset((CLAIM, CLAIM_TEMPLATE, DEVICE_CLASS, EXTENDED_RESOURCE))
+
+VOLUMES = frozenset((VOLUME_CLAIM, EXCLUSIVE_DISK, OVERSIZE))
 
 
 class PodShape(Struct, frozen=True, gc=False):
@@ -131,6 +136,11 @@ class PodShape(Struct, frozen=True, gc=False):
     def devices(self) -> tuple[str, ...]:
         """Those of ``unmodelled`` for which kube-scheduler allocates devices (DynamicResources)."""
         return tuple(each for each in self.unmodelled if each.partition(" ")[0] in DEVICES)
+
+    @property
+    def volumes(self) -> tuple[str, ...]:
+        """Those of ``unmodelled`` that are volumes, or may be (OVERSIZE)."""
+        return tuple(each for each in self.unmodelled if each.partition(" ")[0] in VOLUMES)
 
 
 EMPTY_SHAPE = PodShape()

@@ -28,6 +28,7 @@ from extender.model.objects import (
     CLAIM,
     CLAIM_TEMPLATE,
     DEFAULT_SCHEDULER,
+    EXCLUSIVE_DISK,
     VOLUME_CLAIM,
     HostPort,
     LabelSelector,
@@ -346,7 +347,7 @@ def _unmodelled(spec: RawPodSpec) -> tuple[str, ...]:
             or volume.iscsi is not NO_RAW
         ):
             # Disks that VolumeRestrictions keeps from being used twice on a node.
-            found.add("exclusiveDisk")
+            found.add(EXCLUSIVE_DISK)
     if spec.resource_claims is not NO_RAW:
         for each in _decode(_claims.decode, spec.resource_claims, "spec.resourceClaims") or ():
             if each.resource_claim_template_name:

@@ -68,6 +68,9 @@ class Snapshot(Struct, frozen=True):
     """Pod uid -> why the API server lately refused to evict it for good."""
     stayed: Mapping[str, str] = EMPTY
     """Namespace -> why nobody of it is counted on: its pods did not go for the gang that asks."""
+    in_the_way: Mapping[str, Mapping[str, tuple[str, ...]]] = EMPTY
+    """Member uid -> node -> uids of the pods with volumes that kube-scheduler would evict there for
+    members of its kind: they have to go (extender.gang.plan.volumes)."""
     spared: Mapping[str, SparedPod] = EMPTY
     """Pod uid -> what keeps it from being evicted again."""
     server_version: str = ""

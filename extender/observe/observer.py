@@ -56,7 +56,7 @@ from extender.observe.case import (
 from extender.observe.cases import Cases
 from extender.observe.preemptions import Preemptions
 from extender.observe.sums import Ledger, Waited
-from extender.wire.preempt_json import NodeVictims
+from extender.wire.preempt_json import NodeVictims, victims_of
 
 log = structlog.get_logger("observe")
 
@@ -141,13 +141,14 @@ class Observer:
         pod = self._known(told.uid)
         if pod is None:
             return
-        self._evidence.accepts(pod, candidates)
+        self._evidence.accepts(pod, candidates, victims_of(candidates))
         for candidate in candidates.values():
             self._preemptions.asked(pod, candidate.uids)
 
     def masks(self, gang: Gang, snapshot: Snapshot) -> Masks:
         """Return which nodes are known to be refused to members by what is not modelled."""
-        return self._evidence.masks(gang, snapshot.nodes)
+        beside = self._evidence.in_the_way(gang, snapshot)
+        return self._evidence.masks(gang, snapshot.nodes, beside)
 
     def observe(self, old: Pod | None, new: Pod | None) -> None:
         """Take note of one pod event (None: it did not, or does not, exist)."""
@@ -242,7 +243,8 @@ class Observer:
             snapshot = as_it_was(case, case.before, now, next(self._generations))
             gang = self._ours(self.resolver.resolve(case.key, snapshot))
         began = self._clocks.monotonic()
-        masks = self._evidence.masks(gang, snapshot.nodes)
+        snapshot = self._evidence.beside(gang, snapshot)
+        masks = self._evidence.masks(gang, snapshot.nodes, snapshot.in_the_way)
         answer = await self._search(gang, snapshot, masks)
         seconds = self._clocks.monotonic() - began
         if self.cases.open.get(case.key) is not case:

@@ -31,7 +31,7 @@ from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.verbs.context import Context
 from extender.verbs.pod_lookup import PodLookup
-from extender.wire.preempt_json import NodeVictims, PreemptArgs, PreemptResult
+from extender.wire.preempt_json import NodeVictims, PreemptArgs, PreemptResult, victims_of
 
 NOTHING = PreemptResult(candidates={})
 
@@ -77,7 +77,7 @@ class Preempt:
         context.require_ready()
         asked = context.evidence.now()
         pod = await self._asked.pod(args.pod)
-        context.evidence.accepts(pod, args.candidates)
+        context.evidence.accepts(pod, args.candidates, victims_of(args.candidates))
         preemption = context.reservations.of_member(pod.uid)
         gang = None if preemption is not None else context.waiting_gang(pod)
         if preemption is not None or gang is not None:

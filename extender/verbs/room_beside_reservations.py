@@ -15,6 +15,7 @@ from extender.gang.core.reservations import Reservations
 from extender.gang.plan.booking import keep_off
 from extender.gang.runtime.clocks import Clocks
 from extender.model.objects import GangKey, Pod, Requests
+from extender.model.plan import Hold
 from extender.model.texts import some
 from extender.verbs.allowances import Allowances, Pods
 
@@ -31,6 +32,9 @@ class SeatClaim(Struct, frozen=True):
 
     amounts: dict[str, int]
     gangs: tuple[GangKey, ...]
+    volumes: bool
+    """Whether pods are evicted for members with volumes. How many attachments that frees is not
+    known (extender.gang.plan.volumes): another pod's volume may take the only one."""
 
 
 class Spare:
@@ -61,6 +65,9 @@ class Spare:
         ]
         if claim is None and not booked:
             return None
+        if claim is not None and claim.volumes and pod.shape.volumes:
+            told = _told(claim.gangs, pod.namespace)
+            return f"its room is held for {told}, whose members have volumes too"
         held: Mapping[str, int] = {} if claim is None else claim.amounts
         wants = {name: amount + held.get(name, 0) for name, amount in pod.requests}
         for each in booked:
@@ -107,7 +114,16 @@ class Spare:
         for _, requests in self._reservations.leaving_on(node):
             for name, amount in requests:
                 amounts[name] = amounts.get(name, 0) - amount
-        return SeatClaim(amounts, tuple(sorted({hold.gang for hold in holds})))
+        gangs = tuple(sorted({hold.gang for hold in holds}))
+        volumes = any(map(self._evicts_for_volumes, holds))
+        return SeatClaim(amounts, gangs, volumes=volumes)
+
+    def _evicts_for_volumes(self, hold: Hold) -> bool:
+        """Whether pods are evicted for the gang of a member with volumes."""
+        preemption = self._reservations.get(hold.gang)
+        pod = None if preemption is None else preemption.pods.get(hold.uid)
+        evicts = preemption is not None and bool(preemption.plan.victims)
+        return evicts and pod is not None and bool(pod.shape.volumes)
 
 
 def _told(gangs: tuple[GangKey, ...], namespace: str) -> str:

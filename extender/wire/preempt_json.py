@@ -50,6 +50,11 @@ class PreemptResult(Struct, frozen=True):
     candidates: dict[str, NodeVictims] = field(default_factory=dict)
 
 
+def victims_of(candidates: Mapping[str, NodeVictims]) -> dict[str, tuple[str, ...]]:
+    """Return the uids of the pods that kube-scheduler would evict, by node."""
+    return {node: found.uids for node, found in candidates.items()}
+
+
 class _MetaPod(Struct):
     uid: str | UnsetType = field(default=UNSET, name="UID")
 

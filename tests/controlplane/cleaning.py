@@ -19,11 +19,13 @@ NAMESPACED = (
     "ConfigMap",
     "Service",
     "ResourceClaim",
+    "PersistentVolumeClaim",
 )
 """Kinds removed one by one, because a namespace takes five seconds to begin with it."""
 
 CLUSTER_WIDE = (
     "Node",
+    "CSINode",
     "PriorityClass",
     "ClusterRole",
     "ClusterRoleBinding",

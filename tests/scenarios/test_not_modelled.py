@@ -163,6 +163,19 @@ def limit_attached(client: Client, nodes: list[str]) -> None:
         )
 
 
+def hold_attachments(bed: Bed, nodes: list[str]) -> set[str]:
+    """Let one volume be attached to each node, and a low pod have it; return these pods."""
+    limit_attached(bed.client, nodes)
+    for node in nodes:
+        spec = attached(bed.client, f"held-{node}")
+        bed.client.create(
+            make_pod(f"low-{node}", cpu=1, priority_class="low", node=node, spec=spec)
+        )
+    low = {f"low-{node}" for node in nodes}
+    bed.client.wait_running(*low)
+    return low
+
+
 def bind_volumes(client: Client) -> None:
     """Do what the PersistentVolume controller does once kube-scheduler has chosen a volume."""
     for each in client.list("PersistentVolume", ""):
@@ -459,6 +472,74 @@ async def test_an_empty_cluster_starts_a_gang_within_attach_limits(bed: Bed) -> 
         return took
 
     assert await asyncio.to_thread(play) < AT_ONCE
+
+
+async def test_pods_that_hold_the_last_attachment_of_a_node_are_evicted(bed: Bed) -> None:
+    """CPU is free on both nodes: "0 pods to evict, optimal" was said, and the gang never ran."""
+
+    def play() -> None:
+        nodes = bed.prepare(2)
+        hold_attachments(bed, nodes)
+        members = bed.members([attached(bed.client, f"d-{i}") for i in range(2)], cpu=1)
+        left = set(nodes)
+
+        def bound() -> bool:
+            for node in sorted(left):
+                if bed.client.get_or_none("Pod", f"low-{node}") is None:
+                    left.remove(node)  # its Deployment makes it anew
+                    volume = {
+                        "name": "data",
+                        "persistentVolumeClaim": {"claimName": f"held-{node}"},
+                    }
+                    spec = {"volumes": [volume]}
+                    bed.client.create(make_pod(f"anew-{node}", 1, priority_class="low", spec=spec))
+            return bed.bound() == set(members)
+
+        bed.client.wait_for(bound, what="all members bound")
+        assert not left
+
+    await asyncio.to_thread(play)
+
+
+async def test_no_pod_is_evicted_for_an_attachment_that_is_enough_for_one(bed: Bed) -> None:
+    """One node that takes one volume, and two members: the gang never fits."""
+
+    def play() -> None:
+        low = hold_attachments(bed, bed.prepare(1))
+        bed.members([attached(bed.client, f"d-{i}") for i in range(2)], cpu=1)
+        time.sleep(QUIET)
+        assert bed.bound() == low
+        bed.client.wait_for(lambda: bed.told("volumes of its own"), what="the reason is told")
+
+    await asyncio.to_thread(play)
+
+
+async def test_no_pod_is_evicted_for_its_cpu_where_one_volume_is_attached(bed: Bed) -> None:
+    """The low pod has no volume: kube-scheduler accepts the node without it for each member."""
+
+    def play() -> None:
+        nodes = bed.prepare(1)
+        limit_attached(bed.client, nodes)
+        low = bed.full(nodes)
+        bed.members([attached(bed.client, f"d-{i}") for i in range(2)], cpu=8)
+        time.sleep(QUIET)
+        assert bed.bound() == low
+
+    await asyncio.to_thread(play)
+
+
+async def test_a_pod_that_holds_the_claim_of_a_member_is_evicted(bed: Bed) -> None:
+    """The claim is of one pod, and the CPU of its node is free."""
+
+    def play() -> None:
+        nodes = bed.prepare(2)
+        spec = bound_claim(bed.client, "data", "ReadWriteOncePod")
+        bed.client.create(make_pod("low", cpu=1, priority_class="low", node=nodes[0], spec=spec))
+        bed.client.wait_running("low")
+        members = bed.members([spec, {}], cpu=1)
+        bed.client.wait_for(lambda: bed.bound() == set(members), what="all members bound")
+
+    await asyncio.to_thread(play)
 
 
 async def test_no_pod_is_evicted_for_volumes_that_are_in_one_zone(bed: Bed) -> None:

@@ -116,7 +116,7 @@ class Desk:
             evidence=cast(
                 Any,
                 SimpleNamespace(
-                    accepts=lambda pod, names: self.accepted.append(list(names)),
+                    accepts=lambda pod, names, victims: self.accepted.append(list(names)),
                     now=lambda: 0.0,
                 ),
             ),

@@ -40,6 +40,9 @@ class Reservations:
     def holds_against(self, node: str, priority: int) -> list[Hold]:
         return self.holds
 
+    def get(self, key: GangKey) -> None:
+        """No plan of theirs evicts pods."""
+
     def leaving_on(self, node: str) -> list[tuple[str, Any]]:
         return self.leaving
 

@@ -41,7 +41,7 @@ from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
 from extender.model.plan import Code, Hold, Plan, Refusal
-from extender.model.snapshot import Snapshot
+from extender.model.snapshot import EMPTY, Snapshot
 
 log = structlog.get_logger("gang")
 
@@ -167,6 +167,7 @@ class SchedulingCycle:
             if waits is not None:
                 return self._refuse(waits, version, verb, 0.0, gang)
             began = self._clocks.monotonic()
+            snapshot = self._evidence.beside(gang, snapshot)
             struck = self._struck(gang, snapshot, masks)
             lists, held = self._lists(gang, offered, asked), self._reservations.holds()
             free = self._free(candidates)
@@ -249,7 +250,8 @@ class SchedulingCycle:
 
     def _struck(self, gang: Gang, snapshot: Snapshot, masks: Masks) -> dict[str, frozenset[str]]:
         struck = dict(masks)
-        for uid, names in self._evidence.masks(gang, snapshot.nodes).items():
+        found = self._evidence.masks(gang, snapshot.nodes, snapshot.in_the_way)
+        for uid, names in found.items():
             struck[uid] = struck.get(uid, frozenset()) | names
         return struck
 
@@ -331,10 +333,12 @@ class SchedulingCycle:
     async def ask_single(self, single: Gang, candidates: Candidates) -> Plan | Refusal:
         """Return what would be planned for a pod of no gang. ``lock`` must be held."""
         free = self._free(candidates)
-        answer = await self._search_single(single, self._preconditions.shown(), {}, candidates)
+        snapshot = self._evidence.beside(single, self._preconditions.shown())
+        answer = await self._search_single(single, snapshot, {}, candidates)
         # As in ``plan``: its victims might be spared by what has come to be free during the search.
         if isinstance(answer, Plan) and answer.victims and not self._free(candidates) <= free:
-            answer = await self._search_single(single, self._preconditions.shown(), {}, candidates)
+            snapshot = self._evidence.beside(single, self._preconditions.shown())
+            answer = await self._search_single(single, snapshot, {}, candidates)
         return answer
 
     async def _search_single(
@@ -392,7 +396,8 @@ class SchedulingCycle:
 
         Raises Overran: that a harder question took too long says nothing of the gang itself.
         """
-        gang, snapshot = question.gang, question.snapshot
+        gang = question.gang
+        snapshot = self._evidence.beside(gang, question.snapshot)
         async with self.lock.turn(lambda: self._admission.turn_of(gang)):
             await self._take_in(snapshot)
             began = self._clocks.monotonic()
@@ -417,7 +422,19 @@ class SchedulingCycle:
                 why = "it could not be compared with the newest state"
             if why:
                 return why
+        if draft.victims and self._volumes_changed(draft, gang, snapshot, newest):
+            return "other pods have to go for its volumes"
         return self._takes_from_binding(draft) or self._preconditions.problem(draft)
+
+    def _volumes_changed(
+        self, draft: Preemption, gang: Gang, snapshot: Snapshot, newest: Snapshot
+    ) -> bool:
+        """Whether other pods have to go for the volumes of members on their nodes by now."""
+        before, now = snapshot.in_the_way, self._evidence.in_the_way(gang, newest)
+        return any(
+            before.get(uid, EMPTY).get(node) != now.get(uid, EMPTY).get(node)
+            for uid, node in draft.seats.items()
+        )
 
     def _room_came(self, draft: Preemption, snapshot: Snapshot, held: list[Hold]) -> bool:
         """Whether its victims might be spared by what is free since ``snapshot``, when these seats

@@ -61,6 +61,8 @@ class Dump(Struct, frozen=True, kw_only=True):
     """Pod uid -> why its eviction was refused lately."""
     stayed: dict[str, str] = {}
     """Namespace -> why nobody of it was counted on."""
+    in_the_way: dict[str, dict[str, tuple[str, ...]]] = {}
+    """As in Snapshot."""
     spared: dict[str, SparedPod] = {}
     """Pod uid -> what kept it from being evicted again."""
     unreadable: tuple[tuple[str, str, str, str], ...] = ()
@@ -83,6 +85,7 @@ def assemble(
     server_version: str = "",
     unevictable: Mapping[str, str] = EMPTY,
     stayed: Mapping[str, str] = EMPTY,
+    in_the_way: Mapping[str, Mapping[str, tuple[str, ...]]] = EMPTY,
     spared: Mapping[str, SparedPod] = EMPTY,
     unreadable: Mapping[tuple[str, str, str], str] = EMPTY,
 ) -> Snapshot:
@@ -128,6 +131,7 @@ def assemble(
         ending=frozenset(ending),
         unevictable=unevictable,
         stayed=stayed,
+        in_the_way=in_the_way,
         spared=spared,
         server_version=server_version,
     )
@@ -172,6 +176,7 @@ def dump(
         offered=dict(offered or {}),
         unevictable=dict(snapshot.unevictable),
         stayed=dict(snapshot.stayed),
+        in_the_way={uid: dict(found) for uid, found in snapshot.in_the_way.items()},
         spared=dict(snapshot.spared),
         unreadable=tuple((*key, why) for key, why in sorted(snapshot.unreadable.items())),
     )
@@ -198,6 +203,7 @@ def restore(document: Dump, member_key: Callable[[Pod], GangKey | None]) -> Snap
         generation=document.generation,
         unevictable=document.unevictable,
         stayed=document.stayed,
+        in_the_way=document.in_the_way,
         spared=document.spared,
         unreadable={(source, at, name): why for source, at, name, why in document.unreadable},
     )

@@ -41,6 +41,7 @@ from extender.gang.plan.topology_domains import (
     required_domains,
 )
 from extender.gang.plan.units import Units, units_of, ways, within, without
+from extender.gang.plan.volumes import must_go, with_own
 from extender.groups.composite import unit_key
 from extender.model.cost_order import CostLevel, order_of, spares_by_priority
 from extender.model.gang import Gang
@@ -95,11 +96,13 @@ class Build:
         stop: Stop,
         *,
         devices_apart: bool = False,
+        volumes_apart: bool = False,
         keep: AbstractSet[str] = frozenset(),
         opens: bool = False,
     ) -> None:
-        """``devices_apart``: at most one member that claims devices on one node. ``keep``: uids of
-        pods that do not go. ``opens``: members open a domain of their own (``leading``).
+        """``devices_apart``: at most one member that claims devices on one node. ``volumes_apart``:
+        at most one that has volumes of its own. ``keep``: uids of pods that do not go. ``opens``:
+        members open a domain of their own (``leading``).
 
         Raises OutOfTime when not even a first answer is waited for."""
         self._gang = gang
@@ -127,9 +130,8 @@ class Build:
         self._blocked = []
         for group, those in zip(self.classes, leading, strict=True):
             stop.check_first()
-            self._blocked.append(
-                blocked_beside(group, gang, view, coming, those, opens=opens and bool(those))
-            )
+            found = blocked_beside(group, gang, view, coming, those, opens=opens and bool(those))
+            self._blocked.append(must_go(group, found, snapshot))
         self._rule_over_members(holds)
         self._blocking = blocking_pods(self._blocked, coming) | self._spreading.seats
         self._apart = MemberCap((), EACH_NODE, 1)
@@ -137,6 +139,12 @@ class Build:
             claiming = [c for c, group in enumerate(self.classes) if group[0].shape.devices]
             self._apart = MemberCap(tuple(claiming), EACH_NODE, 1)
             self._caps += (self._apart,)
+        self._own_volumes = MemberCap((), EACH_NODE, 1)
+        if volumes_apart:
+            own = with_own(self._pending)
+            having = [c for c, group in enumerate(self.classes) if group[0].shape.volumes in own]
+            self._own_volumes = MemberCap(tuple(having), EACH_NODE, 1)
+            self._caps += (self._own_volumes,)
         self._keys = domain_keys(gang, view, opens=opens and all(leading))
         self._wish = preferred_keys(gang, self._keys, snapshot)
         self._resources = tuple(sorted({n for group in self.classes for n, _ in group[0].requests}))
@@ -489,6 +497,8 @@ class Build:
         """Return which rule of the members a cap says."""
         if cap is self._apart:
             return "device claims, which are not known by node"
+        if cap is self._own_volumes:
+            return "volumes of their own, which are not known by node"
         if cap.topology_key != EACH_NODE:
             return f"required anti-affinity on {cap.topology_key}"
         ports = [set(map(slot, self.classes[c][0].shape.host_ports)) for c in cap.classes]

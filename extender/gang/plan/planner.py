@@ -52,6 +52,7 @@ from extender.gang.plan.trial import (
 )
 from extender.gang.plan.validity import ending_problem, present
 from extender.gang.plan.victim_reasons import Reason, victim_reasons
+from extender.gang.plan.volumes import beside_volumes, told_of_volumes, volumes_meet
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -145,6 +146,8 @@ class Planner:
             found = self._plan(asked, stop)
             if isinstance(found, Plan) and found.victims and seats_devices(found, gang, snapshot):
                 found = self._plan_for_devices(asked, stop)
+            if isinstance(found, Plan) and found.victims and volumes_meet(found, asked):
+                found = self._plan_for_volumes(found, asked, stop)
             if isinstance(found, Refusal) and (lifts := self._planning.lifts()) < inf:
                 return replace(found, until=lifts)
             return found
@@ -175,8 +178,20 @@ class Planner:
             found = other if isinstance(other, Plan) else found
         return told_of_devices(found, gang)
 
+    def _plan_for_volumes(self, found: Plan, question: GangQuestion, stop: Stop) -> Plan | Refusal:
+        """Return another plan than ``found``, one that evicts pods where the members' volumes are
+        certain, or none."""
+        apart = seats_devices(found, question.gang, question.snapshot)
+        question = replace(question, masks=beside_volumes(question))
+        return told_of_volumes(self._plan(question, stop, devices_apart=apart, volumes_apart=True))
+
     def _plan(
-        self, question: GangQuestion, stop: Stop, *, devices_apart: bool = False
+        self,
+        question: GangQuestion,
+        stop: Stop,
+        *,
+        devices_apart: bool = False,
+        volumes_apart: bool = False,
     ) -> Plan | Refusal:
         """As ``plan``. Raises OutOfTime when not even a first answer is waited for."""
         gang, snapshot = question.gang, question.snapshot
@@ -197,6 +212,7 @@ class Planner:
                 struck,
                 stop,
                 devices_apart=devices_apart,
+                volumes_apart=volumes_apart,
                 keep=frozenset(keep),
                 opens=opens,
             )

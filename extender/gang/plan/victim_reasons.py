@@ -54,6 +54,9 @@ def excludes(pod: Pod, member: Pod, node: str, namespaces: Namespaces) -> tuple[
     if any(term_picks(term, pod, namespaces) for term in member.shape.anti_affinity):
         return rule, f"{rule} of {member.name} on {node} excludes it"
     if not any(term_refuses(term, member, namespaces) for term in pod.shape.anti_affinity):
+        if member.shape.volumes and pod.shape.volumes and not member.shape.affinity:
+            rule = "volumes"
+            return rule, f"kube-scheduler accepts {node} for {member.name} without its {rule}"
         rule = "required affinity"
         return rule, f"{rule} lets {member.name} on {node} only once no other pod matches"
     return rule, f"its {rule} excludes {member.name} from {node}"

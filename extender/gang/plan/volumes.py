@@ -1,25 +1,109 @@
-"""PersistentVolumeClaims that members name: what seats say of them."""
+"""Members with volumes: what may be evicted for them while only kube-scheduler knows volumes.
+
+Claims, volumes and attach limits are not read here. kube-scheduler names nodes for each member by
+itself. In filter it accepts the node as it is: no pod that goes from there makes a volume fit less.
+As a candidate in preempt it accepts the node without the victims that it names. Those of them
+that have volumes may hold what the member lacks: the last attachment of a driver
+(NodeVolumeLimits), a claim of one pod or an exclusive disk (VolumeRestrictions). So all of these
+have to go for a member on such a node, whichever pods go for room
+(extender.gang.scheduler_view.node_lists keeps them, Snapshot.in_the_way hands them on).
+
+Of two members on a node kube-scheduler says nothing. So a plan that evicts seats one member with
+volumes of its own on a node, beside any number of members whose claims that one names too. A plan
+that evicts nothing may seat them anywhere: a seat follows kube-scheduler's list of nodes.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 
+from msgspec.structs import replace
+
+from extender.gang.plan.question import GangQuestion
+from extender.model.bounds import OVERSIZE
 from extender.model.gang import Gang
-from extender.model.objects import VOLUME_CLAIM
-from extender.model.plan import Plan
+from extender.model.objects import EXCLUSIVE_DISK, VOLUME_CLAIM, Pod
+from extender.model.plan import Plan, Refusal
+from extender.model.snapshot import EMPTY, Snapshot
 
 NamedClaim = tuple[str, str]
 """Namespace and name of a PersistentVolumeClaim."""
+Volumes = tuple[str, ...]
+"""As PodShape.volumes."""
+UNNAMED = frozenset((VOLUME_CLAIM, EXCLUSIVE_DISK, OVERSIZE))
+NOT_KNOWN = "which volumes fit on a node together is not known here"
 
 
 def claims_together(plan: Plan, gang: Gang) -> dict[NamedClaim, int]:
     """Return the claims that several seated members name -> how many members do."""
-    shapes = {pod.uid: pod.shape for pod in gang.pending if pod.shape.unmodelled}
+    volumes = {pod.uid: pod.shape.volumes for pod in gang.pending if pod.shape.unmodelled}
     found = Counter(
         (seat.namespace, name)
         for seat in plan.seats
-        if seat.uid in shapes
-        for kind, _, name in (each.partition(" ") for each in shapes[seat.uid].unmodelled)
+        for kind, _, name in (each.partition(" ") for each in volumes.get(seat.uid, ()))
         if kind == VOLUME_CLAIM and name
     )
     return {claim: count for claim, count in sorted(found.items()) if count > 1}
+
+
+def with_own(pods: Iterable[Pod]) -> frozenset[Volumes]:
+    """Return the volumes of those pods that have one which not every pod with volumes names."""
+    kinds = {pod.shape.volumes for pod in pods if pod.shape.unmodelled} - {()}
+    shared = frozenset.intersection(*map(frozenset, kinds)) - UNNAMED if kinds else frozenset()
+    return frozenset(kind for kind in kinds if not shared.issuperset(kind))
+
+
+def volumes_meet(plan: Plan, question: GangQuestion) -> bool:
+    """Whether the plan seats members with volumes together of which that is not known."""
+    gang = question.gang
+    volumes = {pod.uid: pod.shape.volumes for pod in gang.pending if pod.shape.unmodelled}
+    own = with_own(gang.pending)
+    seated = [(seat.node, volumes[seat.uid]) for seat in plan.seats if volumes.get(seat.uid)]
+    on = Counter(node for node, kind in seated if kind in own)
+    held = _nodes_held(question)
+    return any(count > 1 for count in on.values()) or any(node in held for node, _ in seated)
+
+
+def beside_volumes(question: GangQuestion) -> dict[str, frozenset[str]]:
+    """Return the question's masks with the nodes that others with volumes are to come to, for the
+    members with volumes."""
+    masks, held = dict(question.masks or {}), _nodes_held(question)
+    for pod in question.gang.pending if held else ():
+        if pod.shape.volumes:
+            masks[pod.uid] = masks.get(pod.uid, frozenset()) | held
+    return masks
+
+
+def _nodes_held(question: GangQuestion) -> frozenset[str]:
+    """Return the nodes of seats that are held for pods with volumes of other gangs."""
+    waiting = question.snapshot.pending
+    return frozenset(
+        hold.node
+        for hold in question.holds
+        if hold.gang != question.gang.key
+        and (pod := waiting.get(hold.uid)) is not None
+        and pod.shape.volumes
+    )
+
+
+def told_of_volumes(found: Plan | Refusal) -> Plan | Refusal:
+    """Return a refusal with what is not known; a plan as it is."""
+    if isinstance(found, Plan):
+        return found
+    return replace(
+        found,
+        message="does not fit with at most one member that has volumes of its own on a node: "
+        f"{NOT_KNOWN}, so no other plan may evict pods; {found.message}",
+    )
+
+
+def must_go(
+    group: tuple[Pod, ...], blocked: dict[str, tuple[str, ...]], snapshot: Snapshot
+) -> dict[str, tuple[str, ...]]:
+    """Return node -> uids of those that have to go for members of a class, ``blocked`` with those
+    that do for their volumes."""
+    told: Mapping[str, tuple[str, ...]] = snapshot.in_the_way.get(group[0].uid, EMPTY)
+    for node, uids in told.items():
+        blocked[node] = tuple(sorted({*uids, *blocked.get(node, ())}))
+    return blocked

@@ -4,17 +4,25 @@ Volumes and claimed devices decide on their own where a pod can go. For such a
 member only nodes count that kube-scheduler has named lately: in filter those it
 accepts now, in preempt those it would accept after evictions there. A node on which
 it has refused a seat does not count for a while, whatever the member needs.
+
+What it would evict is kept with the node, as far as those pods have volumes: it accepts the node
+without them (extender.gang.plan.volumes). That is true of the pods with volumes that were there.
+When another comes, or one of them leaves, the node is not named any more, and kube-scheduler tries
+the pod again where one leaves.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import takewhile
 from math import inf
+from types import MappingProxyType
+from typing import Any
 
 from cachetools import FIFOCache, TTLCache
 from msgspec import Struct
+from msgspec.structs import replace
 
 from extender.gang.plan.question import Masks
 from extender.gang.runtime.clocks import Clocks
@@ -22,11 +30,13 @@ from extender.gang.runtime.cluster_source import ClusterSource
 from extender.model.gang import Gang
 from extender.model.objects import DEFAULT_SCHEDULER, Node, Pod
 from extender.model.shares import Shares
+from extender.model.snapshot import Snapshot
 
 MEMORY_SECONDS = 60.0
 MOST_NAMES = 500_000
 """Of all pods together. One takes a hundred bytes of a set at most; equal ones are one string."""
 NOTHING: frozenset[str] = frozenset()
+NO_NODES: Mapping[str, Any] = MappingProxyType({})
 REFUSED_SECONDS = 300.0
 """How long a refused seat is remembered: the gang's next plans, and those of gangs like it, leave
 the node alone. Longer than the pauses between plans, so that nobody is evicted there again."""
@@ -41,8 +51,20 @@ FREED_SECONDS = 60.0
 MAX_SCHEDULERS = 100
 
 
+class Evicting(Struct, frozen=True):
+    """A node that kube-scheduler accepts for a pod once others have gone."""
+
+    uids: tuple[str, ...]
+    """Those of them that have volumes."""
+    there: frozenset[str]
+    """Uids of all pods with volumes that were on the node."""
+
+
 class _Accepted(Struct, frozen=True):
     names: frozenset[str]
+    """Nodes that are accepted whichever pods with volumes stay."""
+    evicting: Mapping[str, Evicting]
+    """The others."""
     until: float
 
 
@@ -67,20 +89,44 @@ class AcceptedNodes:
         return self.get(uid) is not None
 
     def get(self, uid: str) -> frozenset[str] | None:
-        """Return the nodes named for the pod within the minute, None when there were none."""
-        known = self._kept.get(uid)
-        return known.names if known is not None and self._clocks.monotonic() < known.until else None
+        """Return the nodes named for the pod within the minute, as they are or whichever pods with
+        volumes stay there; None when no node was named."""
+        known = self._known(uid)
+        return None if known is None else known.names
 
-    def add(self, pod: Pod, nodes: Iterable[str]) -> bool:
-        """Note that these were named for the pod as well; return whether one of them is new."""
+    def evicting(self, uid: str) -> Mapping[str, Evicting]:
+        """Return the nodes named for the pod within the minute from which pods with volumes have to
+        go first."""
+        known = self._known(uid)
+        return NO_NODES if known is None else known.evicting
+
+    def _known(self, uid: str) -> _Accepted | None:
+        known = self._kept.get(uid)
+        return known if known is not None and self._clocks.monotonic() < known.until else None
+
+    def add(
+        self, pod: Pod, nodes: Iterable[str], evicting: Mapping[str, Evicting | None] = NO_NODES
+    ) -> bool:
+        """Note that these were named for the pod as well; return whether that is new.
+
+        ``evicting``: others, from which pods have to go first; None: it is not known which. What is
+        said of a node last counts.
+        """
         now = self._clocks.monotonic()
         self._kept.forget(lambda accepted: accepted.until <= now)
         named = frozenset(map(sys.intern, nodes))
-        known = self.get(pod.uid) or NOTHING
-        names = known if named <= known else known | named
-        kept = _Accepted(names, now + MEMORY_SECONDS)
-        self._kept.put(pod.uid, kept, pod.namespace, len(names))
-        return names is not known
+        known = self._known(pod.uid) or _Accepted(NOTHING, NO_NODES, now)
+        names = known.names if named <= known.names else known.names | named
+        others = known.evicting
+        if evicting or not named.isdisjoint(others):
+            names = names.difference(evicting)
+            said_before = others.keys() - named - evicting.keys()
+            others = {node: others[node] for node in said_before}
+            others |= {sys.intern(node): said for node, said in evicting.items() if said}
+        kept = _Accepted(names, others, now + MEMORY_SECONDS)
+        size = len(names) + sum(1 + len(said.uids) + len(said.there) for said in others.values())
+        self._kept.put(pod.uid, kept, pod.namespace, size)
+        return names != known.names or others != known.evicting
 
 
 class NodeLists:
@@ -115,13 +161,41 @@ class NodeLists:
         """Return the monotonic time by which lists have their age."""
         return self._clocks.monotonic()
 
-    def accepts(self, pod: Pod, nodes: Iterable[str]) -> None:
-        """Note that kube-scheduler named these nodes for the pod."""
+    def accepts(
+        self, pod: Pod, nodes: Iterable[str], victims: Mapping[str, tuple[str, ...]] = NO_NODES
+    ) -> None:
+        """Note that kube-scheduler named these nodes for the pod; ``victims``: node -> uids of the
+        pods that it would evict there first."""
         self.asked_at = self._clocks.monotonic()
         if pod.shape.scheduler not in self.schedulers and len(self.schedulers) < MAX_SCHEDULERS:
             self.schedulers |= {pod.shape.scheduler}
-        if pod.shape.unmodelled and self.accepted.add(pod, nodes):
+        if not pod.shape.unmodelled:
+            return
+        named, evicting = frozenset(nodes), NO_NODES
+        if victims and pod.shape.volumes and self._source is not None:
+            evicting = _evicting(pod, victims, self._source.snapshot())
+            named = named.difference(evicting)
+        if self.accepted.add(pod, named, evicting):
             self._named += 1
+
+    def beside(self, gang: Gang, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot with the pods that have to go for the volumes of members."""
+        found = self.in_the_way(gang, snapshot)
+        return replace(snapshot, in_the_way=found) if found else snapshot
+
+    def in_the_way(
+        self, gang: Gang, snapshot: Snapshot
+    ) -> dict[str, Mapping[str, tuple[str, ...]]]:
+        """Return, by member uid and node, the pods with volumes that have to go first for members
+        of its kind, of nodes with the same pods with volumes in the snapshot as then."""
+        by_kind: dict[object, dict[str, tuple[str, ...]]] = {}
+        members = [pod for pod in gang.pending if pod.shape.volumes]
+        for pod in members:
+            for node, said in self.accepted.evicting(pod.uid).items():
+                if said.there == _with_volumes(node, snapshot):
+                    found = by_kind.setdefault(_kind(pod), {})
+                    found[node] = min(found.get(node, said.uids), said.uids)
+        return {pod.uid: by_kind[_kind(pod)] for pod in members if _kind(pod) in by_kind}
 
     def observe(self, old: Pod | None, new: Pod | None) -> None:
         """Note which node a pod has left, is nominated to no more, or takes another part of: a list
@@ -205,9 +279,18 @@ class NodeLists:
         for key in over:
             del self._refused_while[key]
 
-    def masks(self, gang: Gang, nodes: Iterable[str]) -> dict[str, frozenset[str]]:
-        """Return, per member uid, the nodes that do not count for its kind."""
+    def masks(
+        self,
+        gang: Gang,
+        nodes: Iterable[str],
+        in_the_way: Mapping[str, Mapping[str, tuple[str, ...]]] = NO_NODES,
+    ) -> dict[str, frozenset[str]]:
+        """Return, per member uid, the nodes that do not count for its kind; those do from which
+        pods have to go first (``in_the_way``)."""
         masks = self._unnamed(gang, nodes)
+        for uid, found in in_the_way.items():
+            if uid in masks:
+                masks[uid] = masks[uid].difference(found)
         refused: dict[object, set[str]] = {}
         self._forget()
         for kind, node in (*self._refused, *self._refused_while):
@@ -232,6 +315,39 @@ class NodeLists:
             for pod in gang.pending
             if _kind(pod) in by_kind
         }
+
+
+def _evicting(
+    pod: Pod, victims: Mapping[str, tuple[str, ...]], snapshot: Snapshot
+) -> dict[str, Evicting | None]:
+    """Return the nodes where kube-scheduler would evict pods with volumes for this one.
+
+    None where another pod with volumes and no less priority is nominated: kube-scheduler counts
+    that pod, so these victims may be for its volumes. A victim that is not known here may have
+    volumes.
+    """
+    nominated = {
+        other.nominated
+        for other in snapshot.pending.values()
+        if other.nominated
+        and other.uid != pod.uid
+        and other.priority >= pod.priority
+        and other.shape.volumes
+    }
+    found: dict[str, Evicting | None] = {}
+    for node, uids in victims.items():
+        there = _with_volumes(node, snapshot)
+        known = {other.uid for other in snapshot.bound.get(node, ())}
+        holding = tuple(sorted(uid for uid in uids if uid in there or uid not in known))
+        if holding:
+            said = Evicting(holding, there.union(holding))
+            found[node] = None if node in nominated else said
+    return found
+
+
+def _with_volumes(node: str, snapshot: Snapshot) -> frozenset[str]:
+    """Return the uids of the pods with volumes on a node."""
+    return frozenset(pod.uid for pod in snapshot.bound.get(node, ()) if pod.shape.volumes)
 
 
 def _offers(node: Node) -> tuple[object, ...]:

@@ -1,0 +1,350 @@
+"""Pods with volumes that kube-scheduler would evict have to go, and no pod goes on doubt for it.
+
+A pod of low priority holds the last attachment of a CSI driver on its node, and the member's
+requests fit beside it. The plan evicted no pod, was called optimal, and the gang waited for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from extender.gang.controller.planner_thread import PlannerThread
+from extender.gang.plan.assemble import dump, restore
+from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
+from extender.gang.runtime.clocks import Clocks
+from extender.gang.scheduler_view.node_lists import MEMORY_SECONDS, NodeLists
+from extender.groups.resolver import Resolver
+from extender.model.gang import Gang
+from extender.model.objects import GangKey, Pod, PodShape
+from extender.model.plan import Hold, Plan, Refusal
+from extender.model.settings import Settings
+from extender.model.snapshot import Snapshot
+from tests.gang.rig import PODS, Obj, Rig
+from tests.gang.showing import Showing
+from tests.gang.world import evicted, gang_key, group, node, plan_for, pod, seats, snapshot
+
+DISK = PodShape(unmodelled=("persistentVolumeClaim",))
+SHARED = PodShape(unmodelled=("persistentVolumeClaim data",))
+HEAD = PodShape(unmodelled=("persistentVolumeClaim data", "persistentVolumeClaim head"))
+LEADER = PodShape(unmodelled=("persistentVolumeClaim data", "persistentVolumeClaim leader"))
+
+
+def claims(*names: str) -> list[PodShape]:
+    return [PodShape(unmodelled=(f"persistentVolumeClaim {name}",)) for name in names]
+
+
+def waiting(
+    nodes: int,
+    in_the_way: Mapping[str, tuple[str, ...]],
+    shapes: list[PodShape],
+    *,
+    cpu: float = 1,
+    low: float = 1,
+) -> Snapshot:
+    """Nodes of 4 CPU with a low pod that has a volume each, and a gang whose members have some."""
+    there = [pod(f"low-{i}", cpu=low, on=f"n{i}", priority=1, shape=DISK) for i in range(nodes)]
+    members = [
+        pod(f"high-{i}", cpu=cpu, priority=100, group="high", shape=shape)
+        for i, shape in enumerate(shapes)
+    ]
+    state = snapshot(
+        [node(f"n{i}", cpu=4) for i in range(nodes)],
+        [*there, *members],
+        [group("high", len(members), priority=100)],
+    )
+    uids = {each.name: each.uid for each in there}
+    told = {name: tuple(uids[each] for each in found) for name, found in in_the_way.items()}
+    return replace(state, in_the_way={each.uid: told for each in members} if told else {})
+
+
+# -- the planner ----------------------------------------------------------------------------
+
+
+def test_pods_that_fit_beside_a_member_go_where_kube_scheduler_says_so() -> None:
+    state = waiting(2, {"n0": ("low-0",), "n1": ("low-1",)}, claims("a", "b"))
+    plan = plan_for(state, "high")
+    assert evicted(plan) == {"low-0", "low-1"}
+    assert isinstance(plan, Plan)
+    assert "without its volumes" in plan.victims[0].reason
+    again = restore(dump(state, (), Settings()), Resolver(Settings().groups).member_key)
+    assert evicted(plan_for(again, "high")) == {"low-0", "low-1"}, "a dump has them"
+
+
+def test_no_pod_goes_where_another_node_is_accepted_as_it_is() -> None:
+    """Nor does the cap, which is for plans that evict, spread the members of this one."""
+    plan = plan_for(waiting(2, {"n0": ("low-0",)}, claims("a", "b")), "high")
+    assert evicted(plan) == set()
+    assert set(seats(plan).values()) == {"n1"}
+
+
+def test_one_attachment_is_not_counted_on_for_two_members() -> None:
+    refused = plan_for(waiting(1, {"n0": ("low-0",)}, claims("a", "b")), "high")
+    assert isinstance(refused, Refusal)
+    assert "volumes of its own" in refused.message
+
+
+@pytest.mark.parametrize("shapes", [claims("a", "b"), [DISK, DISK], [SHARED, LEADER, HEAD]])
+def test_members_with_volumes_of_their_own_are_apart_where_pods_go(
+    shapes: list[PodShape],
+) -> None:
+    """Also those of several classes, and where the pods go for their CPU alone."""
+    refused = plan_for(waiting(1, {}, shapes, low=3.5), "high")
+    assert isinstance(refused, Refusal), refused
+    assert "volumes of its own" in refused.message
+    two = plan_for(waiting(2, {}, shapes[-2:], low=3.5), "high")
+    assert evicted(two) == {"low-0", "low-1"}
+
+
+@pytest.mark.parametrize("shapes", [[SHARED, SHARED, SHARED], [SHARED, SHARED, HEAD]])
+def test_members_that_share_a_claim_are_together(shapes: list[PodShape]) -> None:
+    """What is enough for one is enough for others that name no more claims than it."""
+    plan = plan_for(waiting(1, {}, shapes, low=3.5), "high")
+    assert evicted(plan) == {"low-0"}
+
+
+def test_a_pod_with_a_volume_that_is_named_goes_though_another_makes_room() -> None:
+    """The other one costs less, and kube-scheduler would then refuse the member its volume."""
+    state = waiting(1, {"n0": ("low-0",)}, claims("a"), cpu=3, low=1)
+    other = pod("cheap", cpu=2, on="n0", priority=0)
+    state = replace(state, bound={"n0": (*state.bound["n0"], other)})
+    assert evicted(plan_for(state, "high")) == {"low-0", "cheap"}
+
+
+def test_a_named_pod_that_stays_closes_the_node() -> None:
+    state = waiting(1, {"n0": ("low-0",)}, claims("a"))
+    bound = tuple(replace(each, priority=100) for each in state.bound["n0"])
+    assert isinstance(plan_for(replace(state, bound={"n0": bound}), "high"), Refusal)
+
+
+def test_a_seat_held_for_another_pod_with_a_volume_is_not_counted_on() -> None:
+    state = waiting(2, {}, claims("a"), low=3.5)
+    other = pod("other", cpu=0.1, priority=100, group="other", shape=DISK)
+    state = replace(state, pending={**state.pending, other.uid: other})
+    gang = Resolver(Settings().groups).resolve(gang_key("high"), state)
+    planner = Planner(Settings(), Resolver(Settings().groups))
+
+    def planned(where: str) -> Plan | Refusal:
+        hold = Hold(
+            gang=gang_key("other"),
+            uid=other.uid,
+            node=where,
+            requests=other.requests,
+            priority=other.priority,
+        )
+        return planner.plan(GangQuestion(gang, state, holds=(hold,)))
+
+    assert seats(planned("n0")) == {"high-0": "n1"}
+    assert seats(planned("n1")) == {"high-0": "n0"}
+
+
+# -- what is kept of kube-scheduler's answers ---------------------------------------------------
+
+
+class Seen:
+    """A node with two low pods that have volumes, and a gang that waits."""
+
+    def __init__(self, shape: PodShape = DISK) -> None:
+        self.now = 0.0
+        self.low = [pod(f"low-{i}", on="n0", priority=1, shape=DISK) for i in range(2)]
+        self.bare = pod("bare", on="n0", priority=1)
+        self.members = tuple(pod(f"m-{i}", priority=100, group="g", shape=shape) for i in range(2))
+        self.state = snapshot([node("n0"), node("n1")], [*self.low, self.bare, *self.members], [])
+        key = GangKey("pod-group", "default", "g")
+        self.gang = Gang(key=key, members=self.members, min_count=2)
+        self.evidence = NodeLists(Clocks(lambda: self.now), Showing(lambda: self.state))
+
+    def named(self, member: int, *victims: Pod, node: str = "n0") -> None:
+        uids = tuple(each.uid for each in victims)
+        self.evidence.accepts(self.members[member], [node], {node: uids})
+
+    def told(self) -> dict[str, Mapping[str, tuple[str, ...]]]:
+        return self.evidence.in_the_way(self.gang, self.state)
+
+    def open(self) -> bool:
+        """Whether the node counts for the first member."""
+        masks = self.evidence.masks(self.gang, self.state.nodes, self.told())
+        return "n0" not in masks.get(self.members[0].uid, frozenset({"n0"}))
+
+    def bound(self, *pods: Pod) -> None:
+        self.state = replace(self.state, bound={"n0": pods})
+
+
+def test_victims_with_volumes_are_kept_for_all_members_of_a_kind() -> None:
+    seen = Seen()
+    seen.named(0, seen.low[0], seen.bare)
+    assert seen.told() == {each.uid: {"n0": (seen.low[0].uid,)} for each in seen.members}
+    assert seen.open()
+
+
+def test_victims_without_volumes_are_for_the_search() -> None:
+    seen = Seen()
+    seen.named(0, seen.bare)
+    assert seen.told() == {}
+    assert seen.open()
+
+
+def test_they_are_as_old_as_the_name_of_the_node() -> None:
+    seen = Seen()
+    seen.named(0, seen.low[0])
+    seen.now = MEMORY_SECONDS
+    assert seen.told() == {}
+    assert not seen.evidence.accepted.get(seen.members[0].uid)
+
+
+def test_what_is_said_last_counts() -> None:
+    seen = Seen()
+    seen.named(0, seen.low[0])
+    version = seen.evidence.version()
+    seen.named(0, seen.low[1])
+    assert seen.told()[seen.members[0].uid] == {"n0": (seen.low[1].uid,)}
+    assert seen.evidence.version() > version
+    seen.evidence.accepts(seen.members[0], ["n0"])
+    assert seen.told() == {}
+    assert seen.open()
+    seen.named(0, seen.low[0])
+    assert seen.told()
+
+
+def test_a_node_with_other_volumes_is_not_named_any_more() -> None:
+    """One that comes takes the place of the one that goes; where one leaves none may have to go."""
+    seen = Seen()
+    seen.named(0, seen.low[0])
+    seen.bound(*seen.low, seen.bare, pod("new", on="n0", shape=DISK))
+    assert (seen.told(), seen.open()) == ({}, False)
+    seen.bound(seen.low[0], seen.bare)
+    assert (seen.told(), seen.open()) == ({}, False)
+    seen.bound(*seen.low, seen.bare, pod("new", on="n0"))
+    assert seen.open(), "a pod without volumes holds none"
+
+
+def test_victims_beside_a_nominated_pod_with_volumes_are_not_believed() -> None:
+    """kube-scheduler counts that pod, and its nomination may be cleared in a moment."""
+    seen = Seen()
+    seen.named(0, seen.low[0])
+    other = pod("other", priority=100, shape=DISK)
+    pending = {**seen.state.pending, other.uid: replace(other, nominated="n0")}
+    seen.state = replace(seen.state, pending=pending)
+    seen.named(0, *seen.low)
+    assert (seen.told(), seen.open()) == ({}, False)
+
+
+def test_a_victim_that_is_not_known_yet_has_to_go() -> None:
+    seen = Seen()
+    late = pod("late", on="n0", priority=1, shape=DISK)
+    seen.named(0, late)
+    assert not seen.open()
+    seen.bound(*seen.low, seen.bare, late)
+    assert seen.told()[seen.members[0].uid] == {"n0": (late.uid,)}
+
+
+def test_they_are_bounded_as_names_are() -> None:
+    seen = Seen()
+    seen.named(0, *seen.low)
+    assert seen.evidence.accepted.size == 1 + 2 + 2
+
+
+# -- both together --------------------------------------------------------------------------
+
+
+async def with_volume(rig: Rig, name: str, *, on: str = "") -> None:
+    """A low pod, or a member of the gang; each has a claim of its own."""
+    member = name.startswith("g-")
+    spec: Obj = {
+        "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
+        "terminationGracePeriodSeconds": 0,
+        "priorityClassName": "high" if member else "low",
+        "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": name}}],
+        **({"nodeName": on} if on else {}),
+        **({"schedulingGroup": {"podGroupName": "g"}} if member else {}),
+    }
+    await rig.client.create(PODS, {"metadata": {"name": name}, "spec": spec})
+    await rig.until(lambda: rig.cache.pod_named("default", name) is not None)
+
+
+async def attached(rig: Rig) -> None:
+    """Room for two members beside low pods, which hold the last attachment of each node."""
+    for i in range(2):
+        await with_volume(rig, f"low-{i}", on=f"n{i}")
+    await rig.group("g", 2, "high")
+    for i in range(2):
+        await with_volume(rig, f"g-{i}")
+
+
+def victims(rig: Rig) -> set[str]:
+    """Whom the one plan in flight evicts."""
+    (preemption,) = rig.coordinator.reservations
+    return {victim.name for victim in preemption.plan.victims}
+
+
+async def test_the_pods_that_hold_the_attachments_go(rig: Rig) -> None:
+    await attached(rig)
+    for i in range(2):
+        await rig.preempt(f"g-{i}", n0=["low-0"], n1=["low-1"])
+    assert victims(rig) == {"low-0", "low-1"}
+    await rig.until_names("g-0", "g-1")
+
+
+async def test_another_volume_does_not_take_the_place_of_the_one_that_went(rig: Rig) -> None:
+    """A Deployment makes a victim anew, and its CPU is free beside the member's."""
+    await attached(rig)
+    for i in range(2):
+        await rig.preempt(f"g-{i}", n0=["low-0"], n1=["low-1"])
+    await rig.until_names("g-0", "g-1")
+    await with_volume(rig, "anew")
+    await rig.pod("bare", cls="low", cpu="1")
+    assert (await rig.filter("anew", "n0", "n1")).node_names == []
+    assert (await rig.filter("bare", "n0", "n1")).node_names == ["n0", "n1"]
+
+
+async def test_no_pod_goes_for_one_attachment_and_two_members(rig: Rig) -> None:
+    await attached(rig)
+    for i in range(2):
+        await rig.preempt(f"g-{i}", n0=["low-0"])
+    assert not len(rig.coordinator.reservations)
+    assert rig.outcomes("g")[-1] == "infeasible"
+
+
+async def test_no_pod_goes_where_another_has_taken_the_attachment(rig: Rig) -> None:
+    """A pod with a volume came to a node after kube-scheduler had named it for a member."""
+    await attached(rig)
+    await rig.preempt("g-0", n1=["low-1"])
+    await with_volume(rig, "other", on="n1")
+    await rig.preempt("g-1", n0=["low-0"])
+    assert not len(rig.coordinator.reservations)
+    for _ in range(100):  # the refusal stands for a moment
+        await rig.preempt("g-0", n1=["low-1", "other"])
+        if len(rig.coordinator.reservations):
+            break
+        await asyncio.sleep(0.05)
+    assert victims(rig) == {"low-0", "low-1", "other"}
+
+
+async def test_victims_that_are_named_while_a_plan_is_searched_for_count(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan was made for others, and one of them would have stayed."""
+    await attached(rig)
+    await with_volume(rig, "other", on="n1")
+    evidence, search = rig.coordinator.evidence, PlannerThread.plan
+    searched: list[Plan] = []
+
+    async def plan(thread: PlannerThread, *question: Any) -> Plan | Refusal:
+        found = await search(thread, *question)
+        if not searched and isinstance(found, Plan):
+            searched.append(found)
+            uids = tuple(rig.cached(name).uid for name in ("low-1", "other"))
+            for i in range(2):
+                evidence.accepts(rig.cached(f"g-{i}"), ["n1"], {"n1": uids})
+        return found
+
+    monkeypatch.setattr(PlannerThread, "plan", plan)
+    for i in range(2):
+        await rig.preempt(f"g-{i}", n0=["low-0"], n1=["low-1"])
+    assert {victim.name for victim in searched[0].victims} == {"low-0", "low-1"}
+    assert victims(rig) == {"low-0", "low-1", "other"}
