@@ -37,8 +37,7 @@ def topology_of(group_key: str, members: Iterable[Pod]) -> Topology:
     """Return what the group object (``group_key``) and the members still to be seated say.
 
     Members that contradict each other or the group over what is required are a problem;
-    over what is preferred they only lose the preference. A required key leaves no room
-    for a preferred one: seats that share the first are not asked to share the second.
+    over what is preferred they only lose the preference.
     """
     annotated = [pod for pod in members if not pod.node and pod.annotations]
     required = _stated(annotated, REQUIRED)
@@ -52,17 +51,13 @@ def topology_of(group_key: str, members: Iterable[Pod]) -> Topology:
     wrong = [why for key in preferred if (why := label_key_problem(key))]
     if wrong:
         return Topology("".join(wanted), notes=(f"preferred topology: {wrong[0]}: none counts",))
-    if wanted:
-        notes = tuple(
-            f"topology {key} is preferred, but {wanted[0]} is required: only that one counts"
-            for key in preferred[:3]
-            if key != wanted[0]
-        )
-        return Topology(required=wanted[0], notes=notes)
+    required_key = "".join(wanted)
+    notes: tuple[str, ...] = ()
+    preferred = [key for key in preferred if key != required_key]
     if len(preferred) > 1:
-        text = f"different topology keys are preferred ({some(preferred)}): none counts"
-        return Topology(notes=(text,))
-    return Topology(preferred="".join(preferred))
+        notes = (f"different topology keys are preferred ({some(preferred)}): none counts",)
+        preferred = []
+    return Topology(required_key, "".join(preferred), notes=notes)
 
 
 def _stated(pods: Sequence[Pod], names: tuple[str, ...]) -> list[str]:

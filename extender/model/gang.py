@@ -68,7 +68,8 @@ class Gang(Struct, frozen=True, dict=True):
     topology_key: str = ""
     """All members inside one value of this node label ("" = no such rule)."""
     preferred_topology_key: str = ""
-    """The same as a wish: never a reason to refuse. Only without topology_key."""
+    """The same as a wish: never a reason to refuse. Beside topology_key: inside one domain
+    of that."""
     followers: tuple[Pod, ...] = ()
     """Pods that are made once members run, foreseen from their owner's template: the quorum does
     not wait for them, and nobody is evicted unless there can be room for them too."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from extender.model.objects import Node, Pod, PodShape
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import PlanSettings, Settings
+from tests.gang.rig import PODS, Rig
 from tests.gang.test_spread_plans import carried_out, zone
 from tests.gang.world import NOW, evicted, group, node, plan_for, pod, seats, snapshot
 
@@ -125,3 +126,59 @@ def test_a_rack_and_spread_over_zones_at_once() -> None:
     plan = plan_for(state, "high")
     assert used(plan) == {"b"}
     carried_out(state, plan)
+
+
+BLOCK_AND_RACK = {"podgroup-extender.io/required-topology": "block", **WISH}
+
+
+def blocks(**racks: str) -> list[Node]:
+    """Nodes by name with the names of their block and rack."""
+    return [node(name, labels={"block": place[0], "rack": place}) for name, place in racks.items()]
+
+
+def test_one_rack_inside_the_required_block_is_taken_first() -> None:
+    """The wish was dropped beside a required domain."""
+    nodes = blocks(n0="a1", n1="a2", n2="b1", n3="b1")
+    plan = plan_for(snapshot(nodes, gang(2, BLOCK_AND_RACK), [group("high", 2)]), "high")
+    assert set(seats(plan).values()) == {"n2", "n3"}
+    assert told(plan) == "preferred: all members in one rack; kept"
+
+
+def test_the_block_is_kept_where_no_rack_has_room_for_all() -> None:
+    nodes = blocks(n0="a1", n1="b1", n2="b2", n3="b3")
+    plan = plan_for(snapshot(nodes, gang(3, BLOCK_AND_RACK), [group("high", 3)]), "high")
+    assert set(seats(plan).values()) == {"n1", "n2", "n3"}
+    assert told(plan) == "preferred: all members in one rack; not kept"
+
+
+def test_no_pod_more_is_evicted_for_a_rack_inside_a_block() -> None:
+    nodes = blocks(n0="a1", n1="a2", n2="b1", n3="b1")
+    low = [busy("n2"), busy("n3")]
+    plan = plan_for(snapshot(nodes, [*low, *gang(2, BLOCK_AND_RACK)], [group("high", 2)]), "high")
+    assert evicted(plan) == set()
+    assert set(seats(plan).values()) == {"n0", "n1"}
+    assert told(plan) == "preferred: all members in one rack; not kept"
+    full = [*low, busy("n0"), busy("n1")]
+    plan = plan_for(snapshot(nodes, [*full, *gang(2, BLOCK_AND_RACK)], [group("high", 2)]), "high")
+    assert set(seats(plan).values()) == {"n2", "n3"}
+    assert told(plan) == "preferred: all members in one rack; kept"
+
+
+async def test_kube_scheduler_is_answered_with_the_nodes_of_one_rack() -> None:
+    async with Rig() as rig:
+        for each in blocks(n0="a1", n1="a2", n2="b1", n3="b1"):
+            labels = {"kubernetes.io/hostname": each.name, **dict(each.labels)}
+            offer = {"allocatable": {"cpu": "4", "pods": "110"}}
+            made = {"metadata": {"name": each.name, "labels": labels}, "status": offer}
+            await rig.client.create("/api/v1/nodes", made)
+        await rig.classes(high=100)
+        await rig.group("g", 2, "high")
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+        spec = {"schedulingGroup": {"podGroupName": "g"}, "priorityClassName": "high"}
+        for name in ("g-0", "g-1"):
+            meta = {"name": name, "annotations": BLOCK_AND_RACK}
+            pod = {"metadata": meta, "spec": {**spec, "containers": [container]}}
+            await rig.client.create(PODS, pod)
+        await rig.until(lambda: rig.cache.pod_named("default", "g-1") is not None)
+        offered = [await rig.filter(name, "n0", "n1", "n2", "n3") for name in ("g-0", "g-1")]
+        assert sorted(name for each in offered for name in each.node_names) == ["n2", "n3"]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from extender.fit.namespaces import namespaces_of
 from extender.gang.incremental.preemptability import outranking
@@ -93,9 +94,21 @@ def explain_plan(
     return tuple(texts.cut(line, MOST_LINE) for line in lines)
 
 
+def with_wish(plan: Plan, gang: Gang, *, kept: bool) -> Plan:
+    """Return the plan with the word on whether all seats are in one preferred domain."""
+    wish = _wish(gang)
+    told = f"{wish}; {'kept' if kept else 'not kept'}"
+    lines = (told if line.startswith(wish) else line for line in plan.explanation)
+    return replace(plan, explanation=tuple(lines))
+
+
+def _wish(gang: Gang) -> str:
+    return f"preferred: all members in one {gang.preferred_topology_key}"
+
+
 def _wish_line(gang: Gang, built: Built, plan: Plan) -> str:
     """Return whether the preferred topology domain is kept."""
-    wish = f"preferred: all members in one {gang.preferred_topology_key}"
+    wish = _wish(gang)
     problem = built.problem
     if problem.domain is None or problem.domain_required:
         return f"{wish}; not counted, members that run already or a required rule decide"

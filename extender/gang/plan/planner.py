@@ -38,7 +38,7 @@ from extender.gang.plan.devices import (
     unconfirmed,
     where_counted,
 )
-from extender.gang.plan.explain import MOST_LINE, Refused, explain_plan, explain_refusal
+from extender.gang.plan.explain import MOST_LINE, Refused, explain_plan, explain_refusal, with_wish
 from extender.gang.plan.followers import with_followers
 from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.question import GangQuestion, Masks
@@ -144,6 +144,8 @@ class Planner:
         def planned(gang: Gang, masks: Masks | None) -> Plan | Refusal:
             asked = replace(question, gang=gang, masks=masks)
             found = self._plan(asked, stop)
+            if isinstance(found, Plan) and gang.preferred_topology_key and gang.topology_key:
+                found = self._inside(found, asked, stop)
             if isinstance(found, Plan) and found.victims and seats_devices(found, gang, snapshot):
                 found = self._plan_for_devices(asked, stop)
             if isinstance(found, Plan) and found.victims and volumes_meet(found, asked):
@@ -164,6 +166,24 @@ class Planner:
                 f"together or its answer be tried out, for {counted(len(gang.pending), 'member')}",
                 generation=snapshot.generation,
             )
+
+    def _inside(self, found: Plan, question: GangQuestion, stop: Stop) -> Plan:
+        """Return a plan that costs no more than ``found`` with all seats in one preferred domain,
+        inside one of the domains that are required; ``found`` where there is none."""
+        gang = question.gang
+        if gang.seated:
+            return found
+        try:
+            narrow = self._plan(question, stop, inside=True)
+        except OutOfTime:
+            return found
+        if (
+            isinstance(narrow, Plan)
+            and found.proof is narrow.proof is Proof.OPTIMAL
+            and [cost.value for cost in found.costs] == [cost.value for cost in narrow.costs]
+        ):
+            return with_wish(narrow, gang, kept=True)
+        return with_wish(found, gang, kept=False)
 
     def _plan_for_devices(self, question: GangQuestion, stop: Stop) -> Plan | Refusal:
         """Return a plan that evicts pods where the members' devices are certain, or none."""
@@ -192,6 +212,7 @@ class Planner:
         *,
         devices_apart: bool = False,
         volumes_apart: bool = False,
+        inside: bool = False,
     ) -> Plan | Refusal:
         """As ``plan``. Raises OutOfTime when not even a first answer is waited for."""
         gang, snapshot = question.gang, question.snapshot
@@ -213,6 +234,7 @@ class Planner:
                 stop,
                 devices_apart=devices_apart,
                 volumes_apart=volumes_apart,
+                inside=inside,
                 keep=frozenset(keep),
                 opens=opens,
             )
@@ -225,7 +247,7 @@ class Planner:
             if isinstance(found, Infeasible):
                 stayers = draft.stayers()
                 changes = NONE
-                if not strikes:
+                if not strikes and not inside:
                     tries = TriedChanges(
                         question, view, self._planning, others, struck, self._settings, stop
                     )
