@@ -24,7 +24,7 @@ async def cordon(rig: Rig, node: str) -> None:
 
 async def _while_searching(rig: Rig, happens: str) -> None:
     """Let a pod go while the search is under way, and the cache learn of it."""
-    thread = rig.coordinator._planning.thread
+    thread = rig.coordinator.thread
     search = thread.plan
     done: list[str] = []
 
@@ -164,7 +164,7 @@ async def test_a_victim_that_goes_by_itself_is_not_asked_to_go_sooner() -> None:
 async def test_nothing_is_planned_on_a_cache_that_went_stale_in_the_queue(rig: Rig) -> None:
     """A search waits its turn for seconds; what it begins with must be fresh then."""
     await full_cluster(rig)
-    turns = rig.coordinator._planning.turns
+    turns = rig.coordinator.turns
     async with turns.lock.turn(None):
         asked = asyncio.create_task(rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP))
         await rig.until(lambda: bool(turns.lock.waiters()), "it waits for its turn")
@@ -181,7 +181,7 @@ async def test_no_plan_is_changed_on_a_cache_that_went_stale_in_the_queue(rig: R
     preemption = next(iter(rig.coordinator.reservations))
     await rig.until(lambda: preemption.state is PreemptionState.WAITING, "evictions are sent")
     searches: list[bool] = []
-    thread, fresh = rig.coordinator._planning.thread, rig.cache.stale_for
+    thread, fresh = rig.coordinator.thread, rig.cache.stale_for
     search = thread.plan
 
     async def plan(*args: object, **more: object) -> object:
@@ -189,7 +189,7 @@ async def test_no_plan_is_changed_on_a_cache_that_went_stale_in_the_queue(rig: R
         return await search(*args, **more)  # type: ignore[arg-type]
 
     thread.plan = plan  # type: ignore[method-assign, assignment]
-    lock = rig.coordinator._planning.turns.lock
+    lock = rig.coordinator.turns.lock
     async with lock.turn(None):
         rig.coordinator.executor.feed(DoesNotHold(preemption, "for a test"))
         await rig.until(lambda: bool(lock._urgent), "it waits for its turn")

@@ -55,11 +55,11 @@ async def test_a_search_without_end_is_stopped_and_others_are_planned(
         async with rigged(QUICK) as rig:
             await rig.gang("bad", 1, "top")
             await full_cluster_beside(rig)
-            before = rig.coordinator._planning.thread.planner
+            before = rig.coordinator.thread.planner
             refused = await rig.coordinator.ensure(rig.resolver_key("bad-0"), Verb.LOOP)
             assert isinstance(refused, Refusal)
             assert refused.code == "suspended"
-            assert rig.coordinator._planning.thread.planner is not before
+            assert rig.coordinator.thread.planner is not before
             answer = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
             assert isinstance(answer, Preemption)
             assert rig.coordinator._term.heartbeats.late() == []

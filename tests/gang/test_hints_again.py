@@ -133,7 +133,7 @@ async def test_a_late_answer_does_not_clear_the_newer_nomination(
     await rig.pod("p", cls="high")
     await _nominated(rig, "p", "n1")
     rig.coordinator.evidence._freed.clear()  # its nodes are not new
-    planner: Any = rig.coordinator._planning.thread
+    planner: Any = rig.coordinator.thread
     plan, searched, reached = planner.plan, asyncio.Event(), asyncio.Event()
 
     async def slow(*args: Any) -> Any:

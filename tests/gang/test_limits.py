@@ -45,7 +45,7 @@ from tests.gang.world import NOW, evicted, group, node, plan_for, pod, snapshot
 
 def must_wait(rig: Rig, gang: Gang) -> Refusal | None:
     """Why the gang is not searched for now."""
-    waiting = rig.coordinator._planning.turns.waiting_turns()
+    waiting = rig.coordinator.turns.waiting_turns()
     return rig.coordinator.admission.must_wait(gang, waiting)
 
 
@@ -368,7 +368,7 @@ async def test_dear_gangs_of_one_namespace_do_not_delay_another_ones(
             await tried(rig, pod_.name, pod_.namespace)
         await asyncio.sleep(0)
         await rig.until(lambda: len(rig.coordinator._reading.pending_gangs.keys()) == 16, "16 wait")
-        await rig.coordinator._planning.rounds.round()
+        await rig.coordinator.rounds.round()
         assert "humble" in served
         assert served.index("humble") <= 1
         seconds = rig.coordinator.admission.describe()["planningSeconds"]

@@ -234,7 +234,7 @@ async def test_a_gang_is_not_charged_for_budgets_of_others(
     """They are paid for by the namespace that has them, and no gang is suspended for them."""
     await rig.stop_rounds()
     await full_cluster(rig)
-    planning: Any = rig.coordinator._planning
+    planning: Any = rig.coordinator
     take_in, later = planning.thread.take_in, [0.0]
 
     async def dear(state: Snapshot) -> dict[str, float]:

@@ -65,7 +65,7 @@ async def test_a_round_is_no_longer_for_the_others_than_for_one_gang(
 
         beside = asyncio.create_task(others())
         try:
-            await rig.coordinator._planning.rounds.round()
+            await rig.coordinator.rounds.round()
         finally:
             beside.cancel()
         namespaces = 2

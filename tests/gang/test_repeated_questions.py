@@ -21,7 +21,7 @@ async def test_a_seat_given_twice_at_once_counts_once(monkeypatch: pytest.Monkey
         preemption = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
         assert isinstance(preemption, Preemption)
         await rig.until(lambda: preemption.state is PreemptionState.OPEN, "the seats are open")
-        seats = rig.coordinator._seating.refused_seats
+        seats = rig.coordinator.refused_seats
         monkeypatch.setattr(seats, "_clocks", Clocks(monotonic=lambda: now))
         pod = rig.cached("high-0")
         for attempt in range(3):

@@ -13,7 +13,7 @@ async def test_the_planner_knows_the_cluster_before_the_first_question(rig: Rig)
     """Reading all pods takes long; a gang must not be the one to wait for it."""
     await full_cluster(rig)
     await rig.restart()
-    planner = rig.coordinator._planning.thread.planner
+    planner = rig.coordinator.thread.planner
     assert planner.seen == rig.cache.snapshot().generation
     await rig.remove("low-0")
     await rig.until(lambda: planner.seen == rig.cache.snapshot().generation)

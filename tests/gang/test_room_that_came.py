@@ -34,7 +34,7 @@ class Gate:
 
 def _searching(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Gate:
     """Stop where the next search has ended."""
-    planner: Any = rig.coordinator._planning.thread
+    planner: Any = rig.coordinator.thread
     gate = Gate(planner.plan, after=True)
     monkeypatch.setattr(planner, "plan", gate)
     return gate
@@ -47,7 +47,7 @@ async def _leaves(rig: Rig, name: str) -> None:
 
 def leave_after_searches(rig: Rig, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     """Let one pod after the other leave while the answer of a search is on its way; "": nobody."""
-    planner: Any = rig.coordinator._planning.thread
+    planner: Any = rig.coordinator.thread
     plan, left = planner.plan, list(names)
 
     async def planned(*args: Any) -> Any:

@@ -22,7 +22,7 @@ async def test_a_plan_found_as_the_term_ends_is_not_acted_on(
     """The next term of the process reads the records; a plan that it does not know would
     evict beside its own, since the process may act again."""
     coordinator, loop = rig.coordinator, asyncio.get_running_loop()
-    planner = coordinator._planning.thread.planner
+    planner = coordinator.thread.planner
     search = planner.plan
     closing: list[asyncio.Task[None]] = []
 
@@ -49,7 +49,7 @@ async def test_a_search_cut_off_by_the_end_of_the_term_suspends_nobody(
 ) -> None:
     """It did not take too long: nobody waits for its answer any more."""
     coordinator = rig.coordinator
-    planner = coordinator._planning.thread.planner
+    planner = coordinator.thread.planner
     begun, killed = threading.Event(), threading.Event()
 
     def endless(*args: Any, **named: Any) -> Any:

@@ -160,7 +160,7 @@ async def test_deadlines_do_not_wait_for_a_search() -> None:
         await rig.gang("held", 2, "high")
         await rig.filter("held-0", "n0", "n1", "n2", "n3")
         assert len(rig.coordinator.reservations) == 1
-        planner = rig.coordinator._planning.thread.planner
+        planner = rig.coordinator.thread.planner
         search = planner.plan
         searching, seats_back = threading.Event(), threading.Event()
 

@@ -25,7 +25,7 @@ PATIENCE = 30.0
 
 def endless_patience(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nothing but the wait for other gangs' searches end."""
-    monkeypatch.setattr(rig.coordinator._planning.answering._patience, "_seconds", 3600.0)
+    monkeypatch.setattr(rig.coordinator.answering._patience, "_seconds", 3600.0)
 
 
 @pytest.mark.parametrize("verb", [Verb.FILTER, Verb.PREEMPT])
@@ -35,7 +35,7 @@ async def test_a_gang_is_answered_while_another_is_planned_and_planned_by_the_lo
     monkeypatch.setattr(answering, "TURN_SECONDS", 0.01)
     endless_patience(rig, monkeypatch)
     await full_cluster(rig)
-    key, lock = rig.resolver_key("high-0"), rig.coordinator._planning.turns.lock
+    key, lock = rig.resolver_key("high-0"), rig.coordinator.turns.lock
     async with lock.turn(None):  # another gang's search, which takes long
         loop = asyncio.create_task(rig.coordinator.ensure(key, Verb.LOOP))
         await rig.until(lambda: bool(lock.waiters()), "the loop waits for its turn")
@@ -56,7 +56,7 @@ async def test_filter_holds_the_member_back_and_says_why(
     monkeypatch.setattr(answering, "TURN_SECONDS", 0.01)
     endless_patience(rig, monkeypatch)
     await full_cluster(rig)
-    async with rig.coordinator._planning.turns.lock.turn(None), asyncio.timeout(PATIENCE):
+    async with rig.coordinator.turns.lock.turn(None), asyncio.timeout(PATIENCE):
         answer = await rig.filter("high-0", "n0", "n1")
     assert answer.node_names == []
     assert answer.failed_and_unresolvable.keys() == {"n0", "n1"}
@@ -65,7 +65,7 @@ async def test_filter_holds_the_member_back_and_says_why(
 
 def dear(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Gate:
     """Let each search last until the gate is open, and a verb wait a moment only."""
-    planning: Any = rig.coordinator._planning
+    planning: Any = rig.coordinator
     gate = Gate(planning.thread.plan, after=False)
     monkeypatch.setattr(planning.thread, "plan", gate)
     monkeypatch.setattr(planning.answering._patience, "_seconds", 0.05)
@@ -85,7 +85,7 @@ async def test_a_verb_is_answered_while_its_own_search_goes_on(
         (Code.TURN, IN_TURN)
     }
     assert gate.reached
-    assert not rig.coordinator._planning.turns.lock.waiters()  # one search for all that ask
+    assert not rig.coordinator.turns.lock.waiters()  # one search for all that ask
     gate.opened.set()
     await rig.until(
         lambda: rig.coordinator.reservations.get(key) is not None, "the gang has its plan"

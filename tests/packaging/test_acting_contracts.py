@@ -37,8 +37,8 @@ LARGER: dict[str, tuple[int, int]] = {
 
 WRITTEN_ELSEWHERE: dict[str, int] = {
     "bind_barrier/bindings.py": 1,
+    "controller/coordinator.py": 1,
     "controller/scheduling_cycle.py": 2,
-    "controller/term_parts.py": 1,
     "verbs/allowances.py": 2,
     "verbs/filter.py": 1,
     "verbs/preempt.py": 4,
@@ -48,9 +48,9 @@ WRITTEN_ELSEWHERE: dict[str, int] = {
 
 REPLACED: set[str] = {
     "controller/coordinator.py: recovered",
+    "controller/coordinator.py: booked",
     "controller/coordinator.py: undoing",
     "controller/coordinator.py: vacated",
-    "controller/term_parts.py: booked",
 }
 """room/file.py: what it replaces in an object that it did not make."""
 

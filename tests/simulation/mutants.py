@@ -213,7 +213,7 @@ def _waits_under_the_lock() -> list[tuple[Any, str, Any]]:
     async def run(self: Any, stop: asyncio.Event, period: float = 0.25) -> None:
         while not stop.is_set():
             await self.tick()
-            await self._planning.rounds.round()
+            await self.rounds.round()
             await asyncio.sleep(period)
 
     return [(SchedulingCycle, "plan", holding), (Coordinator, "run", run)]

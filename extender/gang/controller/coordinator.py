@@ -9,16 +9,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from extender.gang.controller.executor import ForOthers
-from extender.gang.controller.planner_thread import PLANNER
-from extender.gang.controller.planning_rounds import PLANNING
+from extender.gang.bind_barrier.bindings import Bindings
+from extender.gang.bind_barrier.partial import PartlyBound
+from extender.gang.booking.bookings import Bookings
+from extender.gang.controller.answering import Answering
+from extender.gang.controller.executor import Executor, ForOthers
+from extender.gang.controller.planner_thread import PLANNER, PlannerThread
+from extender.gang.controller.planning_rounds import PLANNING, PlanningRounds
+from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.recovery import Recovery
 from extender.gang.controller.replanning import Replanning
 from extender.gang.controller.rounds import run_rounds
+from extender.gang.controller.scheduling_cycle import SchedulingCycle
 from extender.gang.controller.sweeper import Sweeper
-from extender.gang.controller.term import Term, reading_of, telling_of
-from extender.gang.controller.term_parts import acting_of, planning_of, seating_of
-from extender.gang.core.preemption import Accepted, PlanEnded, Search, SeatsReleased, Taken
+from extender.gang.controller.term import Reading, Telling, Term, reading_of, telling_of
+from extender.gang.controller.verb_patience import VerbPatience
+from extender.gang.core.last_check import LastCheck
+from extender.gang.core.preconditions import Preconditions
+from extender.gang.core.preemption import Accepted, PlanEnded, Plans, Search, SeatsReleased, Taken
+from extender.gang.core.refusals import Refusals
+from extender.gang.core.refused_seats import RefusedSeats
+from extender.gang.core.victim_group import Tables
+from extender.gang.fairness.admission import Admission
+from extender.gang.fairness.eviction_history import EvictedStore, EvictionHistory
+from extender.gang.fairness.suspensions import Suspensions
+from extender.gang.plan.planner import Planner
 from extender.model.objects import GangKey, Node, Pod
 
 FRESH_SECONDS = 0.1
@@ -35,53 +50,96 @@ class Coordinator:
         self._term = term
         self._reading = reading = reading_of(term)
         self._telling = telling = telling_of(term, reading)
-        self._acting = acting = acting_of(
-            term,
-            reading,
-            telling,
-            others=self._of_plans,
-        )
-        self._planning = planning = planning_of(term, reading, telling, acting)
-        self._seating = seating = seating_of(term, reading, telling, acting.executor)
-        self._replanning = Replanning(
-            acting.executor,
-            planning.turns,
-            term.settings.seats.max_replans,
-            reading.readiness,
-            seating.bindings.posting,
-        )
-        self._sweeper = Sweeper(
-            telling.notices,
-            acting.keeper,
-            reading.gangs,
-            reading.source,
-            term.leadership,
-            term.clocks,
-        )
+        settings, clocks, background = term.settings, term.clocks, telling.background
         # What verbs, metrics and whoever shows the state ask for.
         self.resolver, self.leadership, self.records = term.resolver, term.leadership, term.records
-        self.clocks = term.clocks
+        self.clocks = clocks
         self.reservations, self.readiness = reading.reservations, reading.readiness
         self.evidence, self.offers = reading.evidence, reading.offers
-        # Whom we kept off such a node kube-scheduler has left out of its candidates for that.
-        self.reservations.vacated = lambda node: self.evidence.freed((node,))
         self.stale, self.require_ready = self.readiness.stale, self.readiness.require
         self.notices, self.telling = telling.notices, telling.decisions
         self.decisions = self.telling.decisions
-        self.admission, self.executor = acting.admission, acting.executor
-        self.plans, self.preconditions = self.executor.plans, self.executor.preconditions
-        self.eviction_history = acting.eviction_history
+        # Whom we kept off such a node kube-scheduler has left out of its candidates for that.
+        self.reservations.vacated = lambda node: self.evidence.freed((node,))
+        self.records.told = lambda aside: self.notices.record_aside(self.records.namespace, aside)
+        # Who may act for which gang, and the plans in flight.
+        self._keeper = keeper = RecordWriter(term.records, term.leadership, background)
+        self.eviction_history = _eviction_history(term, reading, telling)
+        evictor, patience = term.evictor, settings.seats.victim_slack_seconds
+        self.plans = Plans(
+            reservations=self.reservations,
+            victims=Tables(
+                evictor.concurrency, evictor.attempts, patience, Refusals(clocks.monotonic)
+            ),
+            offers=self.offers,
+            settings=settings,
+        )
+        self.preconditions = Preconditions(
+            self.plans,
+            LastCheck(reading.source, reading.gangs, settings),
+            self.offers,
+            self.evidence,
+            self.readiness,
+            self.eviction_history,
+        )
         self.crowded, self.takes_unit = self.preconditions.crowded, self.plans.takes
-        answering = planning.answering
+        self.executor = executor = Executor(
+            term, telling, self.plans, self.preconditions, keeper, self._of_plans
+        )
+        self.admission = admission = Admission(
+            settings,
+            clocks,
+            self.reservations,
+            self.evidence,
+            Suspensions(term.suspended, term.leadership, background, clocks),
+            self.notices,
+        )
+        # From a gang that waits to a plan: who is asked, in which turn, by which thread.
+        self.thread = PlannerThread(
+            lambda: Planner(settings, term.resolver),
+            settings.plan.seconds,
+            settings.plan.overrun_seconds,
+            clocks,
+            term.heartbeats,
+        )
+        self.turns = turns = SchedulingCycle(
+            term, reading, telling, self.thread, admission, executor
+        )
+        self.bookings = Bookings(
+            settings, self.reservations, self.preconditions, reading.gangs, term.source, clocks
+        )
+        turns.booked = self.bookings.holds_against
+        self.answering = answering = Answering(
+            reading,
+            self.telling,
+            admission,
+            turns,
+            executor,
+            VerbPatience(background, clocks, settings.plan.seconds),
+        )
         self.known, self.ensure, self.ask = answering.known, answering.ensure, answering.ask
-        self.bookings = planning.bookings
-        self.bindings, self.partly_bound = seating.bindings, seating.partly_bound
-        planning.turns.undoing = self.partly_bound.undoing
-        refused = seating.refused_seats
-        self.seat_not_offered = refused.seat_not_offered
-        self.seat_not_tried = refused.seat_not_tried
+        self.rounds = PlanningRounds(
+            term, reading, admission, turns, answering, self.bookings, telling
+        )
+        # What becomes of open seats: refused by kube-scheduler, or bound.
+        self.refused_seats = refused = RefusedSeats(
+            executor, self.reservations, clocks, self.evidence, self.notices.calls
+        )
+        self.seat_not_offered, self.seat_not_tried = (
+            refused.seat_not_offered,
+            refused.seat_not_tried,
+        )
         self.seat_given, self.starts_with = refused.seat_given, refused.starts_with
         self.turned_away = refused.turned_away
+        self.partly_bound = PartlyBound(term, reading, telling, executor)
+        turns.undoing = self.partly_bound.undoing
+        self.bindings = Bindings(term, background, executor, self.partly_bound, refused)
+        self._replanning = Replanning(
+            executor, turns, settings.seats.max_replans, self.readiness, self.bindings.posting
+        )
+        self._sweeper = Sweeper(
+            self.notices, keeper, reading.gangs, reading.source, term.leadership, clocks
+        )
 
     @property
     def recovered(self) -> bool:
@@ -91,7 +149,7 @@ class Coordinator:
     @property
     def crowded_budgets(self) -> Mapping[str, int]:
         """As ``Planner.crowded``."""
-        return self._planning.thread.planner.crowded
+        return self.thread.planner.crowded
 
     # -- deciding -----------------------------------------------------------------------
 
@@ -139,7 +197,7 @@ class Coordinator:
         self.eviction_history.observe(old, new)
         self.executor.observe(old, new)
         self.bookings.observe(old, new)
-        self._seating.refused_seats.observe(old, new)
+        self.refused_seats.observe(old, new)
 
     def observe_node(self, old: Node | None, new: Node | None) -> None:
         """Take note of one node event."""
@@ -149,7 +207,7 @@ class Coordinator:
 
     async def run(self, stop: asyncio.Event, period: float = 0.25) -> None:
         """Look after preemptions and waiting gangs until ``stop`` is set."""
-        rounds = {TICK: self.tick, PLANNING: self._planning.rounds.round, SWEEP: self._sweep}
+        rounds = {TICK: self.tick, PLANNING: self.rounds.round, SWEEP: self._sweep}
         await run_rounds(rounds, stop, period, self._term.heartbeats)
 
     async def tick(self) -> None:
@@ -158,7 +216,7 @@ class Coordinator:
             self.offers.look()
             self.bindings.tick()
             self.executor.tick()
-            self._planning.rounds.tick_bookings()
+            self.rounds.tick_bookings()
 
     async def _sweep(self) -> None:
         """Do what nothing waits for."""
@@ -184,7 +242,7 @@ class Coordinator:
         bound = self._reading.snapshot().bound
         await self.eviction_history.recover(pod for pods in bound.values() for pod in pods)
         recovery = Recovery(
-            self.executor, self._acting.keeper, self._reading, self._telling, self._term.clocks
+            self.executor, self._keeper, self._reading, self._telling, self._term.clocks
         )
         records = await recovery.run()
         # Verbs need not wait for the first look at all pods; a gang's question queues behind it.
@@ -192,7 +250,7 @@ class Coordinator:
         self.offers.begin()
         self._sweeper.begin()
         self._take_in_held_back(records=records)
-        await self._planning.thread.show(self._reading.snapshot)
+        await self.thread.show(self._reading.snapshot)
 
     def _take_in_held_back(self, *, records: int) -> None:
         """Note the pods that plans of a life before may have kept waiting: which is not known, so
@@ -229,6 +287,22 @@ class Coordinator:
         Verbs may still wait for a search. What it finds is not acted on, although the same
         process may lead again by then, with a coordinator that knows nothing of it.
         """
-        self._planning.thread.close()
+        self.thread.close()
         self.bindings.stop("this replica does not lead any more")
         await self._telling.background.close()
+
+
+def _eviction_history(term: Term, reading: Reading, telling: Telling) -> EvictionHistory:
+    """Return who was evicted before."""
+    protection = term.settings.fairness.protection
+    store = None
+    if term.evicted is not None and protection.enabled:
+        records = term.records
+        store = EvictedStore(
+            term.evicted,
+            records.namespace,
+            records.signer,
+            term.leadership,
+            telling.background,
+        )
+    return EvictionHistory(protection, store, term.clocks, reading.gangs)

@@ -1,6 +1,6 @@
 """One term of acting: what it is handed, and what all its parts share, read and told.
 
-``term_parts.py`` makes the parts that act of these.
+``coordinator.py`` makes the parts that act of these.
 """
 
 from __future__ import annotations
