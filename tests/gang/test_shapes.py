@@ -34,7 +34,7 @@ from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from tests.gang import shapes
 from tests.gang.shapes import Bound, World
-from tests.gang.world import NOW, group, node, pod, snapshot
+from tests.gang.world import NOW, evicted, group, node, plan_for, pod, seats, snapshot
 
 KEY = GangKey("volcano", "default", "g")
 RESOLVER = Resolver(Settings().groups)
@@ -294,3 +294,25 @@ def test_members_open_one_domain_where_seats_in_several_fail() -> None:
         healthy=(),
     )
     assert judged(here) == "least"
+
+
+def test_members_share_a_domain_where_one_kind_requires_another_beside_it() -> None:
+    """Seats in two zones failed, and nodes were struck out one by one: a pod went for nothing."""
+    zone = "zone"
+    job = {"app": "job"}
+    term = PodAffinityTerm(zone, labelled("app", "job"), ("default",))
+    nodes = [node("n0", labels={zone: "a"}), node("n1", cpu=3, labels={zone: "b"})]
+    nodes.append(node("n2", cpu=1, labels={zone: "a"}))
+    helper = pod("helper", cpu=0, priority=shapes.URGENT, group="g", labels=job)
+    worker = pod(
+        "worker", priority=shapes.URGENT, group="g", labels=job, shape=PodShape(affinity=(term,))
+    )
+    bound = [
+        pod("going", cpu=0, on="n0", labels=job, deleting=NOW + 10),
+        pod("low", cpu=2, on="n0"),
+    ]
+    plan = plan_for(snapshot(nodes, [*bound, worker, helper], [group("g", 2)]), "g")
+    assert evicted(plan) == set()
+    assert isinstance(plan, Plan)
+    assert plan.proof is Proof.OPTIMAL
+    assert seats(plan) == {"worker": "n1", "helper": "n1"}

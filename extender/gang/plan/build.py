@@ -100,11 +100,13 @@ class Build:
         inside: bool = False,
         keep: AbstractSet[str] = frozenset(),
         opens: bool = False,
+        together: Iterable[str] = (),
     ) -> None:
         """``devices_apart``: at most one member that claims devices on one node. ``volumes_apart``:
         at most one that has volumes of its own. ``inside``: all seats in one preferred domain, too.
         ``keep``: uids of pods that do not go. ``opens``: members open a domain of their own
         (``leading``).
+        ``together``: topology keys of which all members share a value, beside those that they must.
 
         Raises OutOfTime when not even a first answer is waited for."""
         self._gang = gang
@@ -147,9 +149,9 @@ class Build:
             having = [c for c, group in enumerate(self.classes) if group[0].shape.volumes in own]
             self._own_volumes = MemberCap(tuple(having), EACH_NODE, 1)
             self._caps += (self._own_volumes,)
-        self._keys = domain_keys(gang, view, opens=opens and all(leading))
-        if inside:
-            self._keys = tuple(sorted({*self._keys, gang.preferred_topology_key}))
+        must = domain_keys(gang, view, opens=opens and all(leading))
+        wished = (gang.preferred_topology_key,) if inside else ()
+        self._keys = tuple(sorted({*must, *wished, *together}))
         self._wish = preferred_keys(gang, self._keys, snapshot)
         self._resources = tuple(sorted({n for group in self.classes for n, _ in group[0].requests}))
         self._requests = tuple(vector(group[0].requests, self._resources) for group in self.classes)

@@ -30,6 +30,7 @@ from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.answers import Answers
 from extender.gang.plan.build import Build
+from extender.gang.plan.built import Built
 from extender.gang.plan.changes import NONE, HelpfulChanges, TriedChanges
 from extender.gang.plan.cheaper import Again, easiest_to_spare
 from extender.gang.plan.devices import (
@@ -47,6 +48,7 @@ from extender.gang.plan.schedulers import NO_ASKER, seated_by
 from extender.gang.plan.trial import (
     Trial,
     failures,
+    members_beside,
     needed_beside,
     view_after,
 )
@@ -222,8 +224,12 @@ class Planner:
         struck, keep = _struck_at_first(question, view), set[str]()
         opens = may_open = False
         answers = Answers(view, snapshot, others, self._limits, stop)
-        for strikes in count():
-            draft = Build(
+        again = answers.tried
+        beside: Trial | None = None
+        """All members in one domain, where some require others of them beside."""
+
+        def drafted(together: Iterable[str] = ()) -> Build:
+            return Build(
                 gang,
                 snapshot,
                 view,
@@ -237,13 +243,31 @@ class Planner:
                 inside=inside,
                 keep=frozenset(keep),
                 opens=opens,
+                together=together,
             )
+
+        for strikes in count():
+            draft = drafted()
             may_open |= draft.may_open
             answer = answers.hopeless(draft) or answers.of(draft)
             built, found = answer.built, answer.found
             if isinstance(found, Infeasible) and strikes and may_open and not opens:
                 struck, keep, opens = _struck_at_first(question, view), set(), True
                 continue
+            # A preferred domain would not be counted beside one that is required.
+            first = not strikes and not gang.preferred_topology_key
+            if first and isinstance(found, Trial) and (keys := members_beside(found, view)):
+                apart = drafted(keys)
+                other = (answers.hopeless(apart) or answers.of(apart)).found
+                if isinstance(other, Trial) and not other.failed:
+                    beside = other
+                    least = _costs_at(beside, built, answer.bound)
+                    if least == beside.solution.cost and not draft.narrowed:
+                        return _finish(question, beside, least, self._settings, again, stop)
+            last = strikes == MAX_STRIKES or stop.over()
+            if beside is not None and _costs_less(beside, found, last=last):
+                none = tuple(0 for _ in beside.solution.cost)
+                return _finish(question, beside, none, self._settings, again, stop)
             if isinstance(found, Infeasible):
                 stayers = draft.stayers()
                 changes = NONE
@@ -270,8 +294,8 @@ class Planner:
             if not trial.failed:
                 sure = strikes == 0 and not draft.narrowed
                 bound = answer.bound if sure else tuple(0 for _ in answer.bound)
-                return _finish(question, trial, bound, self._settings, answers.tried, stop)
-            if strikes == MAX_STRIKES or stop.over():
+                return _finish(question, trial, bound, self._settings, again, stop)
+            if last:
                 return _given_up(question, trial, strikes + 1)
             needed = needed_beside(trial, view)
             keep |= needed
@@ -349,6 +373,25 @@ def _strike(struck: dict[str, frozenset[str]], trial: Trial) -> None:
         group = next(group for group in trial.built.classes if pod in group)
         for member in group:
             struck[member.uid] = struck.get(member.uid, frozenset()) | {node}
+
+
+def _costs_at(trial: Trial, built: Built, costs: Vector) -> Vector | None:
+    """Return costs of another problem at the levels of the trial's; None where these lack one."""
+    levels = trial.built.problem.levels
+    amounts = {name: each for name, each in zip(built.problem.levels, costs, strict=True) if each}
+    if not amounts.keys() <= set(levels):
+        return None
+    return tuple([amounts.get(name, 0) for name in levels])
+
+
+def _costs_less(trial: Trial, other: Trial | Infeasible, *, last: bool) -> bool:
+    """Whether a trial that holds is better than this answer; ``last``: what fails is given up."""
+    if isinstance(other, Infeasible):
+        return True
+    if other.failed:
+        return last
+    costs = _costs_at(trial, other.built, other.solution.cost)
+    return costs is not None and trial.solution.cost < costs
 
 
 def _refused(

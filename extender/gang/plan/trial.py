@@ -94,6 +94,20 @@ def needed_beside(trial: Trial, view: ClusterView) -> frozenset[str]:
     )
 
 
+def members_beside(trial: Trial, view: ClusterView) -> frozenset[str]:
+    """Return the topology key by which members with a failed seat require others of the gang beside
+    them; none where there are several."""
+    kinds = [group[0] for group in trial.built.classes]
+    keys = frozenset(
+        term.topology_key
+        for pod, _, why in trial.failed
+        if why.startswith("InterPodAffinity")
+        and any(picks_all(pod.shape.affinity, other, view.namespaces) for other in kinds)
+        for term in pod.shape.affinity
+    )
+    return keys if len(keys) == 1 else frozenset()
+
+
 def with_counted(trial: Trial, again: Callable[[Built, Solution], Trial], stop: Stop) -> Trial:
     """Return the trial with units gone that spread rules count, until no seat fails; as it was
     where that does not help. Cheap units first; one that turns out not to be needed stays.
