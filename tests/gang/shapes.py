@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, combinations, permutations, product
 from typing import Literal, get_args
 
@@ -18,12 +18,22 @@ CPUS = 4
 URGENT = 100
 PRIORITIES = (0, 5, 50, 200)
 Rule = Literal[
-    "", "spread", "affinity", "self-affinity", "head-affinity", "anti-affinity", "shy", "host-port"
+    "",
+    "spread",
+    "affinity",
+    "self-affinity",
+    "head-affinity",
+    "helper-affinity",
+    "anti-affinity",
+    "shy",
+    "host-port",
+    "gpu",
 ]
 RULES: tuple[Rule, ...] = get_args(Rule)
 """Of members: spread evenly over nodes, by pods with label app=job; beside a pod app=target; beside
-a pod app=job, as they are themselves, or as those of part a are; beside none app=noisy; kept away
-by pods that are shy of app=job; each with a port of its node."""
+a pod app=job, as they are themselves, or as those of part a are, or as all are and those of part a
+require it; beside none app=noisy; kept away by pods that are shy of app=job; each with a port of
+its node; those of part a each with the one GPU of a node, which pods app=gpu hold."""
 GANG_PRIORITY = 5
 
 
@@ -71,7 +81,13 @@ def world(seed: int) -> World:
     nodes = draw.randint(2, 3)
     budgets = draw.randint(0, 2)
     gang = draw.random() < 0.4
-    apps = {"affinity": "target", "anti-affinity": "noisy", "shy": "shy", "host-port": "port"}
+    apps = {
+        "affinity": "target",
+        "anti-affinity": "noisy",
+        "shy": "shy",
+        "host-port": "port",
+        "gpu": "gpu",
+    }
     bound: list[Bound] = []
     for at in range(nodes):
         left = CPUS
@@ -164,6 +180,19 @@ def seats_hold(
         # The first pod of all that match is let in anywhere; where there is one, it is not.
         first = here.rule == "self-affinity" or any(part == "a" for part, _ in seats)
         return beside >= set(places) if beside else first and len(set(places)) == 1
+    if here.rule == "helper-affinity":
+        beside = {at for at in apps if "job" in apps[at]}
+        helpers = {at for part, at in seats if part == "b"}
+        workers = {at for part, at in seats if part == "a"}
+        if workers <= beside | helpers or beside:
+            return workers <= beside | helpers
+        # The first of the workers is let in anywhere, unless a helper comes before: no pod goes for
+        # that order.
+        return len(workers - helpers) <= 1 if at_once else not helpers and len(workers) == 1
+    if here.rule == "gpu":
+        holders = Counter(each.node for each in there if each.app == "gpu")
+        taken = Counter(at for part, at in seats if part == "a")
+        return all(holders[at] + taken[at] <= 1 for at in taken)
     if here.rule == "anti-affinity":
         return all("noisy" not in apps[at] for at in places)
     if here.rule == "shy":
@@ -193,6 +222,14 @@ def is_quorum(here: World, seats: Iterable[tuple[str, int]]) -> bool:
     return sum(counts.values()) >= here.quorum and all(
         counts[part] >= least for part, (_, least, _) in here.parts.items()
     )
+
+
+def seats_without(here: World, gone: Iterable[Bound], without: int) -> bool:
+    """Whether all but so many members of a quorum can sit with these pods gone."""
+    parts = {part: (count, 0, cpu) for part, (count, _, cpu) in here.parts.items()}
+    fewer = replace(here, parts=parts, quorum=here.quorum - without)
+    out = list(gone)
+    return fewer.quorum < 1 or any(seats_hold(fewer, out, seats) for seats in layouts(fewer))
 
 
 # -- the least loss ------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.any_answer import any_answer
 from extender.gang.plan.built import Built
 from extender.gang.plan.trial import Trial
-from extender.gang.plan.victim_reasons import ROOM, Reason
+from extender.gang.plan.victim_reasons import AFFINITY, ROOM, Reason
 from extender.model.texts import counted, some
 from extender.search.problem import Problem, Solution, Vector
 from extender.search.problem.stop import OutOfTime, Stop
@@ -85,6 +85,8 @@ def easiest_to_spare(
         return None
     short, _, name, unit = min(found, key=lambda each: each[:3])
     needs = frozenset().union(*[reasons[pod.uid].needs for pod in unit.pods if pod.uid in reasons])
+    if AFFINITY in needs:
+        return None  # while these pods are there members may sit beside them, which is not tried
     inside = "" if problem.domain is None else " in the same topology domain"
     return AvoidableVictims(name, len(unit.pods), short, tuple(sorted(needs)), inside)
 

@@ -59,17 +59,18 @@ def tried(
         failed = [(pod, node, why) for pod, node, why in whys if why is not None]
     trial = Trial(built, solution, seats, failed)
     return (
-        trial if failed else replace(trial, failed=_rest_on_leaving(trial, view, snapshot, others))
+        trial if failed else replace(trial, failed=_rest_on_chance(trial, view, snapshot, others))
     )
 
 
-def _rest_on_leaving(
+def _rest_on_chance(
     trial: Trial, view: ClusterView, snapshot: Snapshot, others: Iterable[Hold]
 ) -> list[tuple[Pod, str, str]]:
-    """Return the seats of a plan with victims that need a terminating pod beside them.
+    """Return the seats of a plan with victims that need a terminating pod beside them, or members
+    that come in one order.
 
-    Required affinity to it holds now (InterPodAffinity counts terminating pods). When the victims
-    are gone it may not: then the pods went in vain (kubernetes#112098).
+    Required affinity to such a pod holds now (InterPodAffinity counts terminating pods). When the
+    victims are gone it may not: then the pods went in vain (kubernetes#112098).
     """
     if not trial.solution.chosen or not any(pod.shape.affinity for pod, _ in trial.seats):
         return []
@@ -78,7 +79,9 @@ def _rest_on_leaving(
     for pods in snapshot.bound.values():
         gone.update((pod.uid, pod) for pod in pods if pod.deleting)
     after = view_after(view, snapshot, gone.values(), others, taken_over)
-    failed = failures(after, trial.seats)
+    # Who matches its own required affinity is let in anywhere as the first: others may come before.
+    in_order = sorted(trial.seats, key=lambda seat: bool(seat[0].shape.affinity))
+    failed = failures(after, in_order)
     return [each for each in failed if each[2].startswith("InterPodAffinity")]
 
 

@@ -21,6 +21,8 @@ from extender.search.problem import Vector
 
 ROOM = "room"
 """What a seat needs of a pod, beside the names of rules."""
+AFFINITY = "required affinity"
+"""The rule by which members open a topology domain only once no other pod matches."""
 ROOM_ALONE, NOTHING = frozenset((ROOM,)), frozenset[str]()
 
 
@@ -57,8 +59,7 @@ def excludes(pod: Pod, member: Pod, node: str, namespaces: Namespaces) -> tuple[
         if member.shape.volumes and pod.shape.volumes and not member.shape.affinity:
             rule = "volumes"
             return rule, f"kube-scheduler accepts {node} for {member.name} without its {rule}"
-        rule = "required affinity"
-        return rule, f"{rule} lets {member.name} on {node} only once no other pod matches"
+        return AFFINITY, f"{AFFINITY} lets {member.name} on {node} only once no other pod matches"
     return rule, f"its {rule} excludes {member.name} from {node}"
 
 
