@@ -8,7 +8,9 @@ for a kubeconfig: a pod's service account is three small files and two variables
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import re
 import ssl
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,6 +23,9 @@ from extender.model.errors import InvalidInput
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where kubelet mounts a pod's token, its namespace and the API server's CA certificates."""
 
+OUTPUT = re.compile(r"(?<=process returned )(-?\d+).*", re.DOTALL)
+"""What the kubernetes package says of a plugin that failed: exit status, and then its command line
+and its standard error, which may be secret."""
 MOST_TOKEN = 64 * 1024
 """Characters of a token: more than any header may have."""
 
@@ -80,8 +85,22 @@ class _Configured:
         return await asyncio.to_thread(self._read) if self._blocking else self._read()
 
     def _read(self) -> str | None:
-        header: str | None = self._configuration.get_api_key_with_prefix("BearerToken")
+        try:
+            header: str | None = self._configuration.get_api_key_with_prefix("BearerToken")
+        except Exception as error:  # of many types, as in _from_kubeconfig
+            raise InvalidInput(f"credentials: {_without_output(str(error))}") from None
         return header and _sendable(header, "the token")
+
+
+def _without_output(text: str) -> str:
+    return OUTPUT.sub(r"\1", text)
+
+
+def _tells_no_output(record: logging.LogRecord) -> bool:
+    """Cut what the kubernetes package logs of an exec plugin, by the root logger; keep the rest."""
+    if record.module == "kube_config":
+        record.msg, record.args = _without_output(record.getMessage()), ()
+    return True
 
 
 def _sendable(header: str, what: str) -> str:
@@ -170,6 +189,7 @@ def _from_kubeconfig(path: str, context: str | None, server: str | None) -> Acce
     if not any(os.path.isfile(part) for part in expanded.split(os.pathsep)):
         raise InvalidInput(f"kubeconfig {path}: no such file")
     configuration = Configuration()
+    logging.getLogger().addFilter(_tells_no_output)  # added once, however often it is asked for
     try:
         load_kube_config(
             config_file=expanded,
@@ -183,7 +203,7 @@ def _from_kubeconfig(path: str, context: str | None, server: str | None) -> Acce
         namespace = chosen.safe_get("namespace") or "default"
     except Exception as error:
         # For a number where a list belongs the package raises whatever comes of it, of many types.
-        raise InvalidInput(f"kubeconfig {path}: {error}") from error
+        raise InvalidInput(f"kubeconfig {path}: {_without_output(str(error))}") from None
     authorization: HeaderSource | None = None
     if user is not None and user.value:
         if "tokenFile" in user and "token" not in user:

@@ -165,6 +165,50 @@ async def test_an_exec_plugin_that_fails_is_an_error_at_once(tmp_path: Path) -> 
         find_access(path, None, None)
 
 
+FAILS = "import sys\nprint('password hunter2\\nand more', file=sys.stderr)\nsys.exit(3)\n"
+
+
+def test_what_an_exec_plugin_says_of_its_failure_is_not_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The kubernetes package logs it, and it may hold what the plugin was about to send."""
+    with pytest.raises(InvalidInput, match="exec plugin gave no credentials"):
+        find_access(kubeconfig(tmp_path, plugin(tmp_path, FAILS)), None, None)
+    assert [record.getMessage() for record in caplog.records] == ["exec: process returned 3"]
+
+
+async def test_nor_when_its_token_is_to_be_renewed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    status = {"expirationTimestamp": "2020-01-01T00:00:00Z", "token": "one"}
+    credential = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "kind": "ExecCredential",
+        "status": status,
+    }
+    user = plugin(tmp_path, f"print({json.dumps(credential)!r})\n")
+    access = find_access(kubeconfig(tmp_path, user), None, None)
+    plugin(tmp_path, FAILS)
+    assert access.authorization is not None
+    assert await access.authorization() == "Bearer one"
+    assert [record.getMessage() for record in caplog.records] == ["exec: process returned 3"]
+
+
+async def test_nor_is_what_the_command_of_an_auth_provider_says(tmp_path: Path) -> None:
+    command = plugin(tmp_path, FAILS)["exec"]["command"]
+    config = {"cmd-path": command, "cmd-args": "--key hunter2"}
+    user = {"auth-provider": {"name": "gcp", "config": config}}
+    with pytest.raises(InvalidInput, match=r"process returned 3$"):
+        find_access(kubeconfig(tmp_path, user), None, None)
+    good = {"access_token": "one", "token_expiry": "2020-01-01T00:00:00Z"}
+    plugin(tmp_path, f"print({json.dumps({'credential': good})!r})\n")
+    access = find_access(kubeconfig(tmp_path, user), None, None)
+    plugin(tmp_path, FAILS)
+    assert access.authorization is not None
+    with pytest.raises(InvalidInput, match=r"process returned 3$"):
+        await access.authorization()
+
+
 @pytest.mark.parametrize(
     "text", ["", "not: [valid", "current-context: nowhere\n", "[]", "kind: Config\n"]
 )
