@@ -51,7 +51,6 @@ def configure_logs(level: str = "info", stream: IO[str] | None = None) -> None:
         )
     )
     handler.addFilter(lambda record: record.levelno > logging.DEBUG or hasattr(record, "_logger"))
-    handler.addFilter(lambda record: record.levelno > logging.DEBUG or hasattr(record, "_logger"))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(LEVELS[level])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import ipaddress
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -71,20 +72,27 @@ def from_browser(scope: Scope) -> bool:
     return header(scope, b"origin") is not None or header(scope, b"sec-fetch-site") is not None
 
 
+HOST = re.compile(r"(?:\[(?P<six>[0-9a-f:.%]+)\]|(?P<name>[a-z0-9.-]+))(?::[0-9]*)?", re.IGNORECASE)
+"""Host and port (RFC 3986, 3.2.2), as far as a listener here can have such a name."""
+
+
 def misdirected(scope: Scope) -> bool:
-    """Whether the request names a host that an open listener has no name for.
+    """Whether the request names a host that an open listener has no name for, or none at all.
 
     A page of somebody else's, open in a browser on this machine, may let its own name point to
     loopback and then read what is here: such a request names that host. People name an address or
     localhost.
     """
-    host = (header(scope, b"host") or b"").decode("latin-1")
-    if host.startswith("["):
-        name, _, _ = host[1:].partition("]")
-    else:
-        name, _, _ = host.partition(":")
-    if not name or name == "localhost" or name.endswith(".localhost"):
+    host = header(scope, b"host")
+    if host is None and scope["http_version"] == "1.0":
+        return False  # no browser's; every request of HTTP/1.1 has one (RFC 9112, 3.2)
+    found = HOST.fullmatch((host or b"").decode("latin-1"))
+    if found is None:
+        return True
+    name = (found["name"] or "").lower()
+    if name == "localhost" or name.endswith(".localhost"):
         return False
+    name = name or found["six"]
     try:
         ipaddress.ip_address(name)
     except ValueError:

@@ -116,7 +116,8 @@ def test_credential(given: bytes | None, read: bytes | None) -> None:
 
 
 def test_request_without_a_host_is_no_browser_s() -> None:
-    assert not misdirected({"headers": []})
+    assert not misdirected({"headers": [], "http_version": "1.0"})
+    assert misdirected({"headers": [], "http_version": "1.1"})
 
 
 async def test_the_root_leads_to_the_console_where_it_is_on(

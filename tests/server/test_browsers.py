@@ -6,10 +6,13 @@ administrator there. See docs/security.md, row 11.
 
 from __future__ import annotations
 
+import asyncio
+
 import aiohttp
 import pytest
 
 from extender.model.settings import ServerSettings
+from tests.server.callers import connect
 from tests.server.doubles import running
 from tests.wire.documents import dump, filter_by_name
 
@@ -67,10 +70,41 @@ async def test_metrics_on_loopback_are_not_for_the_name_of_another_site() -> Non
         url = f"{one.server.url}/metrics"
         async with web.get(url, headers=foreign) as answer:
             assert answer.status == 421
-        async with web.get(url, headers={"Host": "localhost"}) as answer:
-            assert answer.status == 200
+        for host in ("localhost", "LocalHost:80", "a.localhost:", "127.0.0.1", "[::1]", "[::1]:80"):
+            async with web.get(url, headers={"Host": host}) as answer:
+                assert answer.status == 200
     settings = ServerSettings(port=0, health_port=0, health_host="0.0.0.0", open_metrics=True)
     async with running(settings) as one, aiohttp.ClientSession() as web:
         url = f"http://127.0.0.1:{one.server.health_port}/metrics"
         async with web.get(url, headers=foreign) as answer:
             assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        None,
+        "",
+        ":80",
+        "localhost:evil",
+        "localhost:80:80",
+        "localhost:80@evil.example",
+        "[::1]evil.example",
+        "[::1",
+        "[localhost]",
+        "::1",
+        "127.0.0.1.evil.example:80",
+        "localhost/.evil.example",
+    ],
+)
+@pytest.mark.parametrize("path", ["/metrics", "/debug/gangs"])
+async def test_a_host_that_is_none_or_says_more_is_that_of_nobody(
+    path: str, host: str | None
+) -> None:
+    line = b"" if host is None else b"Host: %s\r\n" % host.encode()
+    async with running() as one:
+        reader, writer = await connect(one)
+        writer.write(b"GET %s HTTP/1.1\r\n" % path.encode() + line + b"\r\n")
+        async with asyncio.timeout(60):
+            assert (await reader.readline()).startswith(b"HTTP/1.1 421")
+        writer.close()
