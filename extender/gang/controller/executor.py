@@ -20,10 +20,8 @@ from extender.gang.core.preconditions import Preconditions
 from extender.gang.core.preemption import (
     Accepted,
     Acts,
-    Broken,
     ClaimMore,
     ClearNominations,
-    Decide,
     Defect,
     GroupsEnded,
     Later,
@@ -68,6 +66,7 @@ from extender.gang.core.victim_group import (
     Rested,
     Unmark,
 )
+from extender.gang.tell.decisions import Decision
 from extender.gang.tell.listener import Removal
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.kube.api_errors import ApiError
@@ -152,8 +151,10 @@ class Executor:
                 self._spawn(self._evictor.unmark(victim))
             case ComeBack(event, seconds) | Later(event, seconds):
                 self._spawn(self._come_back(event, seconds))
-            case Refused():
+            case Refused(claim):
                 self._evictor.refused()
+                if effect.left:
+                    self._notices.broken(effect, self.plans.of(claim))
             case Owes(plan_id):
                 self._keeper.settle(plan_id, self.plans.victims.owed)
             case RecordOver(plan_id):
@@ -178,13 +179,11 @@ class Executor:
     def _tell(self, effect: PlanEffect) -> None:
         notices = self._notices
         match effect:
-            case Decide(decision):
-                self._decisions.decide(replace(decision, time=self._clocks.wall()))
+            case Decision():
+                self._decisions.decide(replace(effect, time=self._clocks.wall()))
             case Opened(preemption):
                 log.info("seats open", gang=str(preemption.key), seats=len(preemption.seats))
                 self._spawn(notices.calls.until_seated(preemption))
-            case Broken(refused, preemption):
-                notices.broken(refused, preemption)
             case ClearNominations(pods):
                 notices.nominations.clear(pods)
             case Seated(pod):

@@ -271,13 +271,6 @@ class Accepted(NamedTuple):
     first: bool
 
 
-class Broken(NamedTuple):
-    """A group is evicted in part, and the rest is refused."""
-
-    refused: Refused
-    preemption: Preemption | None
-
-
 class Opened(NamedTuple):
     """All room is there: members are called to their seats."""
 
@@ -312,12 +305,6 @@ class PlanEnded(NamedTuple):
     done: bool
     penal: bool
     why: str
-
-
-class Decide(NamedTuple):
-    """Tell a decision; its time is that moment."""
-
-    decision: Decision
 
 
 class ClearNominations(NamedTuple):
@@ -385,13 +372,12 @@ PlanEffect = (
     | Acts
     | Taken
     | Accepted
-    | Broken
     | Opened
     | Search
     | SeatsReleased
     | RecordOver
     | PlanEnded
-    | Decide
+    | Decision  # its time is the moment that it is told
     | ClearNominations
     | Seated
     | Settled
@@ -842,9 +828,17 @@ class _Step:
                 readable=refused.readable,
             )
         if refused.left:
-            self.out.append(Broken(refused, self.plans.of(refused.claim)))
             message = f"{refused.name} is evicted in part: {told}"
-            self._decide(refused.claim.preemptor, Outcome.BROKEN, message, victims=refused.left)
+            self.out.append(
+                Decision(
+                    time=0.0,
+                    gang=str(refused.claim.preemptor),
+                    verb=Verb.LOOP,
+                    outcome=Outcome.BROKEN,
+                    message=message,
+                    victims=refused.left,
+                )
+            )
         for claim in refused.claims:
             preemption = self.plans.of(claim)
             if preemption is not None:
@@ -1046,14 +1040,18 @@ class _Step:
         if owed:
             of = "of units that have gone in part"
             message += f"; {counted(owed, 'eviction', f'{of} is', f'{of} are')} still finished"
-        self._decide(
-            preemption.key,
-            outcome,
-            message,
-            code=code,
-            victims=preemption.plan.victims,
-            seats=preemption.plan.seats if done else held,
-            seconds=self.now - preemption.started,
+        self.out.append(
+            Decision(
+                time=0.0,
+                gang=str(preemption.key),
+                verb=Verb.LOOP,
+                outcome=outcome,
+                code=code,
+                message=message,
+                victims=preemption.plan.victims,
+                seats=preemption.plan.seats if done else held,
+                seconds=self.now - preemption.started,
+            )
         )
         self.out.append(PlanEnded(preemption, done=done, penal=penal, why=why))
         self._clear_nominations(preemption, held)
@@ -1062,30 +1060,6 @@ class _Step:
             # something changes: its own preemption has been told to wait for this plan.
             self.out += [Park(preemption.pods[seat.uid], seat.node) for seat in held]
         self.out.append(SeatsFree())
-
-    def _decide(
-        self,
-        gang: GangKey,
-        outcome: Outcome,
-        message: str,
-        *,
-        victims: tuple[Victim, ...],
-        code: DecisionCode = "",
-        seats: tuple[Seat, ...] = (),
-        seconds: float = 0.0,
-    ) -> None:
-        decision = Decision(
-            time=0.0,
-            gang=str(gang),
-            verb=Verb.LOOP,
-            outcome=outcome,
-            code=code,
-            message=message,
-            victims=victims,
-            seats=seats,
-            seconds=seconds,
-        )
-        self.out.append(Decide(decision))
 
     def _clear_nominations(self, preemption: Preemption, held: Iterable[Seat]) -> None:
         """Take back what this plan has nominated its members to, or one that it took the place of.
