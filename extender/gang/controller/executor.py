@@ -23,7 +23,6 @@ from extender.gang.core.preemption import (
     ClaimMore,
     ClearNominations,
     Defect,
-    GroupsEnded,
     Later,
     Log,
     Nominate,
@@ -56,6 +55,7 @@ from extender.gang.core.victim_group import (
     Answer,
     Answered,
     ComeBack,
+    Ended,
     Evict,
     Failure,
     Leaves,
@@ -194,8 +194,8 @@ class Executor:
                 notices.held_back.park(pod, node)
             case SeatsFree():
                 notices.held_back.wake_all()
-            case GroupsEnded(names):
-                notices.held_back.units_ended(names)
+            case Ended(name):
+                notices.held_back.unit_ended(name)
 
     # -- the steps of a plan --------------------------------------------------------------
 

@@ -171,12 +171,8 @@ class HeldBack:
         return {held.unit for held in self._kept.values() if held.unit}
 
     def unit_ended(self, name: str) -> None:
-        """Wake those who wait until this unit has gone."""
-        self.units_ended({name})
-
-    def units_ended(self, names: AbstractSet[str]) -> None:
-        """Wake those who wait until one of these units has gone, or goes no more."""
-        self._wake_those(lambda held: held.unit in names)
+        """Wake those who wait until this unit has gone, or goes no more."""
+        self._wake_those(lambda held: held.unit == name)
 
     def _wake_those(self, chosen: Callable[[_Held], bool]) -> None:
         waiting = [held for held in self._kept.values() if chosen(held)]

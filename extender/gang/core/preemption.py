@@ -336,12 +336,6 @@ class SeatsFree(NamedTuple):
     """Pods that seats have kept waiting are to be tried again."""
 
 
-class GroupsEnded(NamedTuple):
-    """Victim groups are gone, or stay: who waits for that is to be tried again."""
-
-    names: AbstractSet[str]
-
-
 class Log(NamedTuple):
     """Something for the log."""
 
@@ -362,6 +356,7 @@ PlanEffect = (
     | victim_group.Read
     | victim_group.Unmark
     | victim_group.ComeBack
+    | Ended
     | Refused
     | Owes
     | Rehearse
@@ -383,7 +378,6 @@ PlanEffect = (
     | Settled
     | Park
     | SeatsFree
-    | GroupsEnded
     | Log
     | Defect
 )
@@ -778,8 +772,6 @@ class _Step:
                     for claim in claims:
                         why = f"{name} went in part and is whole again by others"
                         self._fails(claim, why)
-                case Ended(name):
-                    self.out.append(GroupsEnded({name}))
                 case _:
                     self.out.append(effect)
         self.out += dict.fromkeys(effect for effect in found if isinstance(effect, Owes))
@@ -904,7 +896,7 @@ class _Step:
         """Look at deadlines, and at plans when nodes or namespaces have changed."""
         # A plan may have let go of a group before anything was asked for; of a broken one the
         # rest stays.
-        self.out.append(GroupsEnded({name for name in awaited if not self.plans.takes(name)}))
+        self.out += [Ended(name) for name in sorted(awaited) if not self.plans.takes(name)]
         self._each(self._progress)
         self._each(self._deadline)
         if self.now >= self.plans.looks_after:

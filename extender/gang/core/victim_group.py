@@ -394,7 +394,7 @@ class WholeAgain(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """All pods of a group are gone, or let go of."""
+    """All pods of a group are gone, or stay: what waits for that is to be tried again."""
 
     name: str
 
