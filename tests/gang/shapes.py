@@ -188,7 +188,8 @@ def seats_hold(
             return workers <= beside | helpers
         # The first of the workers is let in anywhere, unless a helper comes before: no pod goes for
         # that order.
-        return len(workers - helpers) <= 1 if at_once else not helpers and len(workers) == 1
+        chance = at_once or not out
+        return len(workers - helpers) <= 1 if chance else not helpers and len(workers) == 1
     if here.rule == "gpu":
         holders = Counter(each.node for each in there if each.app == "gpu")
         taken = Counter(at for part, at in seats if part == "a")

@@ -371,3 +371,22 @@ def test_no_pod_goes_for_members_that_fit_in_one_order_only(cpu: int, firm: int)
     else:
         assert evicted(answer) == {"low"}
         assert set(seats(answer).values()) == {"n1"}
+
+
+def test_no_pod_goes_where_members_fit_in_one_order_once_a_pod_has_terminated() -> None:
+    here = World(
+        rule="helper-affinity",
+        nodes=2,
+        bound=(
+            Bound("low-0", 0, 1, 0, "other"),
+            Bound("going", 1, 1, 200, "other", leaving=True),
+            Bound("low-1", 1, 2, 0, "other"),
+        ),
+        parts={"a": (1, 1, 2), "b": (1, 1, 2)},
+        quorum=2,
+        allowed=(),
+        healthy=(),
+    )
+    answer = asked(here)
+    assert evicted(answer) == set()
+    assert set(seats(answer).values()) == {"n0", "n1"}

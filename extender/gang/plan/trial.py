@@ -79,9 +79,11 @@ def _rest_on_chance(
     for pods in snapshot.bound.values():
         gone.update((pod.uid, pod) for pod in pods if pod.deleting)
     after = view_after(view, snapshot, gone.values(), others, taken_over)
-    # Who matches its own required affinity is let in anywhere as the first: others may come before.
-    in_order = sorted(trial.seats, key=lambda seat: bool(seat[0].shape.affinity))
-    failed = failures(after, in_order)
+    seats, subjects = trial.seats, trial.built.subjects
+    if any(isinstance(subjects[unit], VictimUnit) for unit in trial.solution.chosen):
+        # Who matches its own required affinity is let in anywhere as the first: others may be.
+        seats = sorted(seats, key=lambda seat: bool(seat[0].shape.affinity))
+    failed = failures(after, seats)
     return [each for each in failed if each[2].startswith("InterPodAffinity")]
 
 
