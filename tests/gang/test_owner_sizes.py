@@ -96,7 +96,7 @@ async def test_nobody_goes_for_a_leader_whose_workers_cannot_fit() -> None:
         answer = await rig.filter("high-lead-0", *NODES[:3])
         assert answer.node_names == []
         (why,) = set(answer.failed_and_unresolvable.values())
-        assert "with the 3 pods that come once these run" in why
+        assert "with the 3 pods that are created once these run" in why
         assert not destroyed(rig)
 
 

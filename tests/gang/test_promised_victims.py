@@ -57,11 +57,11 @@ async def test_who_is_to_go_is_not_counted_as_running(rig: Rig) -> None:
     await rig.until(lambda: rig.cache.pod_named("default", "low-2") is not None, "it is made anew")
     answer = await rig.filter("low-2", "n0", "n1")
     assert not answer.node_names
-    assert f"{victim.name} is to go for" in answer.failed_and_unresolvable["n0"]
+    assert f"{victim.name} is being evicted for" in answer.failed_and_unresolvable["n0"]
     let_go(held)
     # Whatever becomes of that plan, the gang is looked at again.
     deadline = time.monotonic() + 60
-    while "is to go for" in answer.failed_and_unresolvable.get("n0", ""):
+    while "is being evicted for" in answer.failed_and_unresolvable.get("n0", ""):
         assert time.monotonic() < deadline, "it waits for ever"
         await asyncio.sleep(0.05)
         answer = await rig.filter("low-2", "n0", "n1")
@@ -77,7 +77,7 @@ async def test_nobody_joins_a_gang_that_is_to_go(rig: Rig) -> None:
     await rig.pod("low-2", cls="low", group="low", cpu="1")
     answer = await rig.filter("low-2", "n2")
     assert not answer.node_names
-    assert "is to go for" in answer.failed_and_unresolvable["n2"]
+    assert "is being evicted for" in answer.failed_and_unresolvable["n2"]
     let_go(held)
     await rig.until_names("low-2", *HIGH)
 

@@ -176,7 +176,7 @@ async def _another_waits(rig: Rig) -> None:
     await rig.until(lambda: rig.cache.pod_named("default", "low-2") is not None, "it is there")
     answer = await rig.filter("low-2", "n2", "n3")
     assert not answer.node_names
-    assert "the rest still has to" in answer.failed_and_unresolvable["n2"]
+    assert "the rest is still being evicted" in answer.failed_and_unresolvable["n2"]
 
 
 async def test_who_takes_the_place_of_some_waits_until_the_others_are_gone() -> None:

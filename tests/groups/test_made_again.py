@@ -62,7 +62,7 @@ def test_pods_of_the_one_before_are_no_part_of_its_quorum(dialect: str) -> None:
     assert (gang.min_count, gang.missing, gang.complete) == (4, 4, True)
     assert {pod.uid for pod in gang.pending} == {pod.uid for pod in after}
     assert gang.goes_whole, "who is left of it still goes whole or not at all"
-    assert any("4 pods" in note and "made anew" in note for note in gang.notes), gang.notes
+    assert any("4 pods" in note and "created again" in note for note in gang.notes), gang.notes
 
 
 @pytest.mark.parametrize("dialect", PODS)
