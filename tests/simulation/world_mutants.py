@@ -94,7 +94,7 @@ WORLD_MUTANTS = tuple(
         ("goes-on-from-what-is-lost", ("blind",), _goes_on_from_what_is_lost, (71,), "restored"),
         ("resized-unseen", ("partial",), _resized_unseen, (400140,), "resizes"),
         ("refused-for-good", ("preempts",), _refused_for_good, (10,), "profiles"),
-        ("robbed-and-to-blame", ("preempts",), _robbed_and_to_blame, (342, 424), "squatters"),
+        ("robbed-and-to-blame", ("preempts",), _robbed_and_to_blame, (2992,), "squatters"),
         ("past-budgets", ("budget",), _past_budgets, (14, 34), "budgets"),
         ("each-question-counts", ("preempts",), _each_question_counts, (400348,), "profiles"),
     )
