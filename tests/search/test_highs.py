@@ -152,14 +152,18 @@ def test_amounts_that_no_float_tells_apart_prove_nothing_wrong() -> None:
     assert answer.bound <= (2,)
 
 
-def test_a_level_beyond_what_floats_hold_is_left_alone() -> None:
-    problem = two_nodes(cost=10**9)
+def test_a_level_beyond_what_floats_hold_is_asked_in_larger_units() -> None:
+    """Here of 1,001: what is left between cost and bound is less than one of them."""
+    problem = two_nodes(cost=10**9 + 7)
     answer = ask(problem, openly(solver.search(problem)))
     assert isinstance(answer, Solution)
-    assert answer.cost == (2, 10**9)
-    assert answer.bound == (2, 0)
+    assert answer.cost == (2, 10**9 + 7)
+    assert answer.bound == (2, 10**9 + 1)
     assert not answer.optimal
     assert answer.cut
+    whole = ask(two_nodes(cost=10**9), openly(solver.search(two_nodes(cost=10**9))))
+    assert isinstance(whole, Solution)
+    assert whole.optimal
 
 
 @pytest.mark.parametrize("word", ["kInfeasible", "kOptimal"])

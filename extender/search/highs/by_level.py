@@ -4,8 +4,8 @@ The extra ``highs`` is optional: without it fewer answers are proved, and none i
 is asked what the project's own search left open, level by level: the cost of one level is
 minimised with the levels before it held at what they are. It computes in floating point, so
 
-- rows hold whole numbers below 2^20 (rows.py), and a level is asked only while its cost stays
-  below ``MOST_COST``: a bound is then off by far less than the half that rounding forgives;
+- rows hold whole numbers below 2^20 (rows.py), and a level whose cost is above ``MOST_COST`` is
+  asked in larger units: a bound is then off by far less than the half that rounding forgives;
 - of HiGHS only its bound is believed, and that only as far as it does not contradict an answer;
 - its answer counts as far as ``verify`` finds nothing wrong with it, in integers, with its cost
   counted anew; what it calls infeasible it is asked twice, in different ways.
@@ -146,6 +146,16 @@ def _joined(before: Solution | None, answer: Solution, bound: Vector, stop: Stop
     )
 
 
+def _in_units(row: Row, most: int) -> tuple[int, Row]:
+    """Return a level's costs in units of which ``most`` has at most ``MOST_COST``, and the unit.
+
+    They are rounded down, so what HiGHS proves of them holds of the level as well, as far as a
+    unit. What costs more than ``most`` stays so, and is no larger than a row may hold.
+    """
+    unit = max(1, -(-most // MOST_COST))
+    return unit, {column: min(cost // unit, MOST_COST + 1) for column, cost in row.items()}
+
+
 class _Levels:
     """The program of one problem, minimised level by level."""
 
@@ -206,9 +216,10 @@ class _Levels:
         if row:
             import numpy
 
+            unit, row = _in_units(row, most)
             columns = numpy.array(list(row), dtype=numpy.int32)
             costs = numpy.array(list(row.values()), dtype=float)
-            self.highs.addRow(-inf, float(most), len(row), columns, costs)
+            self.highs.addRow(-inf, float(most // unit), len(row), columns, costs)
 
     def _run(self, row: Row) -> str:
         """Minimise the row; HiGHS' word for how that ended, NOT_RUN without time."""
@@ -234,19 +245,18 @@ class _Levels:
     def _minimise(self, row: Row) -> Settled:
         """Settle one level."""
         most = sum(row.values()) if self.point is None else self._sum(row)
-        if most > MOST_COST:
-            return Settled.OPEN
         if self.point is not None and not most:
             self.proved.append(0)
             return Settled.PROVED
-        status = self._run(row)
+        unit, asked = _in_units(row, most)
+        status = self._run(asked)
         if status == NO_ANSWER:
             return Settled.INFEASIBLE if self.point is None else Settled.CONTRADICTION
         if status != OPTIMAL and status not in CUT:
             return Settled.OPEN
         self._take()
         bound = self.highs.getInfo().mip_dual_bound
-        least = max(0, ceil(bound - ROUNDING)) if isfinite(bound) else 0
+        least = max(0, ceil(bound - ROUNDING)) * unit if isfinite(bound) else 0
         if self.point is None:
             self.rest = least
             return Settled.OPEN

@@ -1,7 +1,8 @@
 """The package of HiGHS, an optional extra, and how it is asked.
 
-HiGHS computes in floating point. So a level is asked only while its cost stays below ``MOST_COST``:
-a bound is then off by far less than the half that rounding forgives.
+HiGHS computes in floating point. So a level is asked only while its cost stays below ``MOST_COST``,
+or in units of which it has no more: a bound is then off by far less than the half that rounding
+forgives.
 """
 
 from __future__ import annotations
