@@ -64,7 +64,7 @@ REFERENCE = Line(
     "reference",
     _any,
     _plain,
-    "the core was not built, or a number is beyond its int64 fields: Python's have no end",
+    "the core was not built, or a number exceeds its int64 fields",
     otherwise={TooWide: "alike"},
     in_doubt="alike",
 )
@@ -73,7 +73,7 @@ TABLE: tuple[Line, ...] = (
         "alike",
         alike.many,
         _many,
-        "classes share nodes in ways that multiply; near ones are taken for one",
+        "the ways in which classes share nodes multiply, so similar ones are treated as one",
     ),
     REFERENCE,
 )
@@ -91,7 +91,7 @@ if BACKEND == "compiled":
             "mixed",
             _any,
             mixed.solve,
-            "what remains: the core bounds, Python seats the members",
+            "the rest: the core bounds, Python places the members",
             otherwise={Doubtful: "reference", TooWide: "alike"},
             in_doubt="alike",
         ),

@@ -179,7 +179,7 @@ SETTINGS = [
     *case(
         "suspended for a moment",
         EVERY,
-        on_settings("seats", suspendSeconds=0.1),
+        on_settings("seats", suspendSeconds=1),
         "warning never-suspended",
     ),
     *case(

@@ -49,7 +49,7 @@ def test_nobody_goes_for_a_leader_whose_workers_cannot_fit() -> None:
     answer = asked(snapshot(nodes, [*low(3), leader()], [group("low", 3), in_order()]))
     assert isinstance(answer, Refusal)
     assert answer.code == "infeasible"
-    assert "with the 3 pods that come once these run" in answer.message
+    assert "with the 3 pods that are created once these run" in answer.message
 
 
 def test_the_leader_gets_its_seat_where_the_whole_can_have_one() -> None:

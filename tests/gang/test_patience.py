@@ -148,7 +148,7 @@ def test_members_of_any_dialect_may_say_so() -> None:
 
 
 def test_odd_values_of_the_configuration_are_named() -> None:
-    with pytest.raises(InvalidInput, match=r"groups\.patienceSeconds must be positive"):
+    with pytest.raises(InvalidInput, match=r"groups\.patienceSeconds must be at least 1"):
         validate(Settings(groups=GroupSettings(patience_seconds={"skypilot": 0})))
     with pytest.raises(InvalidInput, match=r"groups\.patienceSeconds: 'skypliot' is no dialect"):
         Resolver(GroupSettings(patience_seconds={"skypliot": 10}))

@@ -274,7 +274,7 @@ class SchedulingCycle:
         return Refusal(
             gang=gang.key,
             code=Code.SETTLING,
-            message="part of this gang was preempted by a more urgent gang, and the rest is still "
+            message="part of this gang was preempted by a more urgent gang and the rest is still "
             "being evicted; the gang is planned again after that",
         )
 
