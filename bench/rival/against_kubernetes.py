@@ -2,7 +2,7 @@
 
     python -m bench.rival.against_kubernetes --nodes 40 --cases 20 --seed 1
     python -m bench.rival.against_kubernetes --nodes 40 100 --cases 16 8 --gang-share 0 0.5 1 \\
-        --orders default fewest-pods --report FILE
+        --orders gangs-by-priority fewest-pods --report FILE
 
 On a real control plane of the newest release: the named cases, then the trace mix at
 each number of nodes and each share of gangs. The mix goes round fill levels and
@@ -32,7 +32,7 @@ from bench.rival.anatomy import anatomy
 from bench.rival.bed import RIVALS, Bed, Contender, Ours, Rival
 from bench.rival.cases import LOW, MIDDLE, named_cases
 from bench.rival.comparison import (
-    DEFAULT,
+    BY_PRIORITY,
     FEWEST,
     NOT_MEASURED,
     WAP,
@@ -93,10 +93,13 @@ def compare(
     quiet: float,
 ) -> Compared:
     """Let every contender have the state, one after the other."""
-    plans = {order: optimum(state, order) for order in dict.fromkeys((DEFAULT, FEWEST, *orders))}
+    plans = {
+        order: optimum(state, order) for order in dict.fromkeys((BY_PRIORITY, FEWEST, *orders))
+    }
     least = {order: plan.damage.pods for order, plan in plans.items()}
     print(
-        f"{state.name}: least {least if plans[DEFAULT].possible else 'impossible'}", file=sys.stderr
+        f"{state.name}: least {least if plans[BY_PRIORITY].possible else 'impossible'}",
+        file=sys.stderr,
     )
 
     def attempt(who: Contender) -> ContenderOutcome:
@@ -230,9 +233,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--orders",
         nargs="+",
-        choices=[order for order in ORDERS if order != "least-work"],
-        default=[DEFAULT, FEWEST],
-        help="cost orders of the extender, each a contender (least-work needs ages)",
+        choices=[order for order in ORDERS if order != "default"],
+        default=[BY_PRIORITY, FEWEST],
+        help="cost orders of the extender, each a contender (default needs ages)",
     )
     made.add_argument("--quiet", type=float, default=12.0, help="seconds without any change")
     made.add_argument("--smoke", action="store_true", help="a few cases at 40 nodes")

@@ -39,7 +39,7 @@ EVERY_NODE = {"percentageOfNodesToScore": 100}
 class Ours(Struct, frozen=True):
     """The extender with one of its cost orders."""
 
-    order: str = "default"
+    order: str = "gangs-by-priority"
 
 
 Contender = Ours | Rival

@@ -15,7 +15,9 @@ from bench.rival.outcome import ContenderOutcome, Optimum
 
 WAP: Rival = "workload-aware"
 FEWEST = "fewest-pods"
-DEFAULT = "default"
+BY_PRIORITY = "gangs-by-priority"
+"""The order that counts gangs and pods. The product's default counts ages, which the offline plan
+and the control plane do not share."""
 NOT_MEASURED = "not measured"
 """How the problem of an attempt begins that could not be made."""
 
@@ -37,7 +39,8 @@ class Compared(Struct, frozen=True):
     gang: int
     """Members of the urgent gang."""
     plans: dict[str, Optimum]
-    """Cost order -> the offline plan's optimum; always has ``default`` and ``fewest-pods``."""
+    """Cost order -> the offline plan's optimum; always has ``gangs-by-priority`` and
+    ``fewest-pods``."""
     ours: dict[str, ContenderOutcome]
     """Cost order -> what the extender did with it."""
     rivals: dict[Rival, ContenderOutcome]
@@ -49,7 +52,7 @@ class Compared(Struct, frozen=True):
     @property
     def possible(self) -> bool:
         """Whether there is a plan; no cost order decides that."""
-        return self.plans[DEFAULT].possible
+        return self.plans[BY_PRIORITY].possible
 
     @property
     def measured(self) -> bool:

@@ -41,7 +41,6 @@ class Damage(Struct, frozen=True):
         counts: dict[str, object] = {
             "pods": self.pods,
             "gangs": self.gangs,
-            "gpus": self.gpus,
             # A priority that is missing counts nothing there, and compares as less.
             "by-priority": tuple((p, *found) for p, found in self.by_priority.items()),
         }
@@ -114,7 +113,9 @@ def damage(state: State, evicted: Iterable[str]) -> Damage:
     )
 
 
-def optimum(state: State, order: str = "default", only: Collection[str] | None = None) -> Optimum:
+def optimum(
+    state: State, order: str = "gangs-by-priority", only: Collection[str] | None = None
+) -> Optimum:
     """Plan offline on the very same state, with members on the nodes ``only`` if given.
 
     Without ages, as on the control plane: there all pods started together.

@@ -55,8 +55,8 @@ def report(run: Run) -> str:
 def _reading() -> list[str]:
     return [
         "Every contender starts from the same state, made anew for it, with victims of grace 0.",
-        "`least` is the fewest pods that have to go, `least, default order` what the default",
-        "order (priorities before numbers) has to take; both are the offline plan's, proved",
+        "`least` is the fewest pods that have to go, `least, gangs by priority` what that order",
+        "(priorities before numbers) has to take; both are the offline plan's, proved",
         "unless it says otherwise. A cell reads pods / GPUs / gangs evicted, highest priority",
         "hit, seconds from the gang's creation to its last binding. **no**: the gang does not",
         "run, and how many of its members do. *half n*: n gangs lost some members and kept",

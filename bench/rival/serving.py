@@ -42,7 +42,7 @@ def serving(
     folder: Path,
     kubeconfig: Path,
     record_namespace: str,
-    order: str = "default",
+    order: str = "gangs-by-priority",
     *,
     binds: bool = False,
     listens: bool = False,

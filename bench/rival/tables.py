@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from bench.rival.anatomy import Losses
 from bench.rival.bed import Rival
-from bench.rival.comparison import DEFAULT, FEWEST, WAP, Compared, Drawn
+from bench.rival.comparison import BY_PRIORITY, FEWEST, WAP, Compared, Drawn
 from bench.rival.outcome import ContenderOutcome, Damage
 
 TITLES: dict[Rival, str] = {
@@ -29,7 +29,7 @@ def lines(compared: Sequence[Compared]) -> dict[str, Line]:
     """What stands side by side: title -> how to get the damage; None where it was not run."""
     return {
         "least": lambda each: each.plans[FEWEST].damage,
-        "least, default order": lambda each: each.plans[DEFAULT].damage,
+        "least, gangs by priority": lambda each: each.plans[BY_PRIORITY].damage,
         **{title: _harm(had) for title, had in contenders(compared).items()},
     }
 
@@ -63,10 +63,10 @@ def _harm(had: Had) -> Line:
 def cases(compared: Sequence[Compared]) -> Iterator[str]:
     """One line a case."""
     columns = contenders(compared)
-    yield "| case | gang | least | least, default order | " + " | ".join(columns) + " |"
+    yield "| case | gang | least | least, gangs by priority | " + " | ".join(columns) + " |"
     yield "| --- | ---: | ---: | --- |" + " --- |" * len(columns)
     for each in compared:
-        fewest, least = each.plans[FEWEST], each.plans[DEFAULT]
+        fewest, least = each.plans[FEWEST], each.plans[BY_PRIORITY]
         texts = [str(fewest.damage.pods), _damage(least.damage)]
         for i, plan in enumerate((fewest, least)):
             if not plan.possible:
@@ -102,7 +102,7 @@ def sums(compared: Sequence[Compared]) -> Iterator[str]:
         "| evicted for nothing | seconds, median | seconds, most |"
     )
     yield "| --- |" + " ---: |" * 8
-    for title, order in (("least", FEWEST), ("least, default order", DEFAULT)):
+    for title, order in (("least", FEWEST), ("least, gangs by priority", BY_PRIORITY)):
         possible = [each.plans[order].damage for each in compared if each.plans[order].possible]
         yield (
             f"| {title} | {sum(d.pods for d in possible)} | {sum(d.gpus for d in possible)} "

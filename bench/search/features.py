@@ -233,7 +233,7 @@ FEATURES: tuple[Feature, ...] = (
     plain, one_a_node, half_the_nodes, leader, three_kinds, elastic, pod_by_pod, budgets,
     terminating, held, against_others, one_rack, one_zone, near_each_other, rack_wished,
     zone_wished, over_nodes, over_zones, ordered("fewest-pods"), ordered("fewest-gangs"),
-    ordered("fewest-gpus"), ordered("least-work"),
+    ordered("gangs-by-priority"),
 )  # fmt: skip
 NAMES = (
     "plain", "anti-affinity, one a node", "node selector, every second node", "leader and workers",
@@ -242,7 +242,7 @@ NAMES = (
     "anti-affinity with other pods", "one rack required (16 members)", "one zone required",
     "affinity among members, zone", "one rack preferred", "one zone preferred",
     "spread over nodes", "spread over zones", "fewest pods first", "fewest gangs first",
-    "fewest GPUs first", "least work first",
+    "gangs by priority",
 )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from extender.cli.live_command import (
 )
 from extender.cli.numbers import at_least_one
 from extender.cli.output import OutputPart, Table
+from extender.model.cost_order import cost_words
 
 OUTCOMES = ("plan", "refusal", "done", "gave-up", "broken", "in-part", "observed")
 
@@ -97,6 +98,8 @@ def told(decision: dict[str, Any]) -> list[str]:
     ]
     costs = [cost for cost in decision["costs"] if cost["value"] or cost["bound"]]
     lines += [
-        f"  cost {cost['level']}: {cost['value']} (at least {cost['bound']})" for cost in costs
+        f"  cost {cost['level']}: {cost_words(cost['level'], cost['value'])} "
+        f"(at least {cost_words(cost['level'], cost['bound'])})"
+        for cost in costs
     ]
     return lines

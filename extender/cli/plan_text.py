@@ -6,7 +6,7 @@ from typing import Any
 
 from extender.cli.cluster_question import ClusterQuestion
 from extender.gang.tell import difference
-from extender.model.cost_order import order_of
+from extender.model.cost_order import cost_words, order_of
 from extender.model.plan import Plan, Refusal
 
 
@@ -36,7 +36,11 @@ def told(answer: Plan | Refusal) -> list[str]:
     ]
     costs = [cost for cost in answer.costs if cost.value or cost.bound]
     lines.append("cost (level: value, proved lower bound):" if costs else "cost: nothing")
-    lines += [f"  {cost.level}: {cost.value}, {cost.bound}" for cost in costs]
+    lines += [
+        f"  {cost.level}: {cost_words(cost.level, cost.value)}, "
+        f"{cost_words(cost.level, cost.bound)}"
+        for cost in costs
+    ]
     return lines
 
 

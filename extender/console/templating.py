@@ -42,6 +42,7 @@ def environment() -> Environment:
         "part": lambda text: quote(text, safe=""),
         "tone": lambda name: words.TONES.get(name, "plain"),
         "level": words.level_words,
+        "cost": words.cost,
         "thousands": _thousands,
         "counted": _counted,
         "noun": noun,
@@ -70,7 +71,7 @@ def _ticks(text: str) -> Markup:
 
 
 def _thousands(value: int) -> str:
-    return f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    return f"{value:,}".replace(",", words.THIN)
 
 
 def _counted(value: int, what: str, one: str = "", several: str = "") -> str:

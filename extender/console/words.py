@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from extender.gang.tell.gang_status import PREEMPTION_STATES, GangState
-from extender.model.cost_order import LEVELS
+from extender.model.cost_order import LEVELS, cost_words
 
+THIN = "\N{NARROW NO-BREAK SPACE}"
+"""What stands between thousands."""
 STATES = {
     GangState.RUNNING: "all of its quorum have a node",
     GangState.LEAVING: "its pods are evicted for a more urgent gang",
@@ -75,12 +77,22 @@ ENDS = {
 """How an observed gang's waiting ended."""
 
 
+KINDS = {"work": "work lost", "gangs": "gangs broken", "pods": "pods evicted"}
+"""What the levels of one priority count."""
+
+
 def level_words(level: str) -> str:
     """Return what a cost level counts."""
     kind, at, priority = level.partition("@")
     if at:
-        return f"{'gangs broken' if kind == 'gangs' else 'pods evicted'} of priority {priority}"
+        return f"{KINDS.get(kind, kind)} of priority {priority}"
     return LEVELS.get(level, level)
+
+
+def cost(value: int, level: str) -> str:
+    """Return what a plan costs at a level, work in GPU-hours."""
+    text = cost_words(level, value)
+    return (f"{value:,}" if text.isdecimal() else text).replace(",", THIN)
 
 
 def later(seconds: float) -> str:

@@ -16,9 +16,9 @@ class CostLevel(StrEnum):
 
     PDB_VIOLATIONS = "pdb-violations"
     BY_PRIORITY = "by-priority"
+    WORK_BY_PRIORITY = "work-by-priority"
     GANGS = "gangs"
     PODS = "pods"
-    GPUS = "gpus"
     TOPOLOGY = "topology"
     GRACE = "grace"
     WORK = "work"
@@ -30,12 +30,13 @@ class CostLevel(StrEnum):
 LEVELS: Mapping[str, str] = {
     CostLevel.PDB_VIOLATIONS: "pods evicted beyond what their PodDisruptionBudgets allow",
     CostLevel.BY_PRIORITY: "per priority from the highest: gangs broken, then pods evicted",
+    CostLevel.WORK_BY_PRIORITY: "per priority from the highest: work lost in GPU-seconds, "
+    "then gangs broken, then pods evicted",
     CostLevel.GANGS: "gangs broken, whatever their priority",
     CostLevel.PODS: "pods evicted, whatever their priority",
-    CostLevel.GPUS: "extended resources (GPUs and the like) that the evicted pods ask for",
     CostLevel.TOPOLOGY: "1 when the seats leave the topology domain the gang would like to share",
     CostLevel.GRACE: "pods that take longer to end than plan.patienceSeconds or the owner waits",
-    CostLevel.WORK: "share of a node times seconds since start or last checkpoint",
+    CostLevel.WORK: "work lost in GPU-seconds, whatever the priority",
     CostLevel.RESERVATIONS: "plans of less urgent gangs that lose their seats",
     CostLevel.WAITS: "terminating pods that have to be waited for",
     CostLevel.AGE: "seconds the evicted pods have run: later starts are evicted first",
@@ -51,19 +52,17 @@ TAIL = _levels("topology", "reservations", "waits", "age", "grace")
 makes a pod chooses one, and an hour would make another of the same priority go instead."""
 
 ORDERS: Mapping[str, tuple[CostLevel, ...]] = {
-    # kube-scheduler's own idea first: a high priority is never spared for a lower one.
-    # A wish for one topology domain evicts no further pod and breaks no further gang. It
-    # comes before the work lost, which hardly ever ties: after it, it would never count.
-    "default": _levels("pdb-violations", "by-priority", "topology", "work"),
-    # For clusters where every eviction costs alike, whoever it hits. Of equally many pods
-    # those go that the default order takes, so a high priority is spared where that is free.
+    # A high priority is never spared for a lower one. At each priority the least work is lost, and
+    # of plans that lose equally much those that break fewest gangs and evict fewest pods are left.
+    "default": _levels("pdb-violations", "work-by-priority", "topology"),
+    # For clusters where a broken gang costs more than many pods, however long they have run. A wish
+    # for one topology domain comes before the work lost: that hardly ever ties.
+    "gangs-by-priority": _levels("pdb-violations", "by-priority", "topology", "work"),
+    # For clusters where every eviction costs alike. Of equally many pods those are evicted that
+    # gangs-by-priority takes, so a high priority is spared where that costs no further pod.
     "fewest-pods": _levels("pdb-violations", "pods", "by-priority", "topology", "work"),
-    # For clusters where a broken training job costs more than many small pods.
+    # For clusters where a broken gang costs more than any number of pods of any priority.
     "fewest-gangs": _levels("pdb-violations", "gangs", "by-priority", "topology", "work"),
-    # For clusters billed by the accelerator.
-    "fewest-gpus": _levels("pdb-violations", "gpus", "by-priority", "topology", "work"),
-    # For long jobs that checkpoint and say so.
-    "least-work": _levels("pdb-violations", "work", "by-priority"),
 }
 
 
@@ -111,4 +110,14 @@ def spares_by_priority(levels: tuple[CostLevel, ...]) -> bool:
     which enough room is sure (extender.gang.plan.priority_cutoff).
     """
     others = (level for level in levels if level is not CostLevel.PDB_VIOLATIONS)
-    return next(others, None) is CostLevel.BY_PRIORITY
+    return next(others, None) in (
+        CostLevel.BY_PRIORITY,
+        CostLevel.WORK_BY_PRIORITY,
+    )
+
+
+def cost_words(level: str, value: int) -> str:
+    """Return what a plan costs at a level, as a person reads it: work in GPU-hours."""
+    if level.partition("@")[0] != CostLevel.WORK:
+        return str(value)
+    return f"{value / 3600:,.1f} GPU-hours" if value >= 360 else f"{value} GPU-seconds"

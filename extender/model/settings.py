@@ -146,10 +146,13 @@ class PlanSettings(Section, frozen=True, kw_only=True):
     seconds: float = 3.0
     """Longest time of one search. It must be well below kube-scheduler's httpTimeout."""
     cost_order: str = "default"
-    """What is spared first: default, fewest-pods, fewest-gangs, fewest-gpus, least-work, or a name
-    from costOrders."""
+    """What is spared first: default, gangs-by-priority, fewest-pods, fewest-gangs, or a name from
+    costOrders."""
     cost_orders: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Orders of your own: name, and its levels, the one that counts most first."""
+    restart_seconds: float = 300.0
+    """What a restart takes. This much more work counts as lost with each pod, and once more with
+    each gang."""
     pdb_policy: Literal["respect", "prefer"] = "respect"
     """respect: a plan never exceeds a PodDisruptionBudget. prefer: it may, at the highest cost."""
     budgets_per_namespace: int = 1000

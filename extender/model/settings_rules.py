@@ -215,6 +215,7 @@ def _plan(s: PlanSettings) -> tuple[SettingsRule, ...]:
         ),
         (s.patience_seconds >= 0, "plan.patienceSeconds must not be negative"),
         (s.min_runtime_seconds >= 0, "plan.minRuntimeSeconds must not be negative"),
+        (0 <= s.restart_seconds <= 86_400, "plan.restartSeconds must be 0..86400"),
         (s.retry_seconds >= 0, "plan.retrySeconds must not be negative"),
         (
             s.longest_retry_seconds >= s.retry_seconds,

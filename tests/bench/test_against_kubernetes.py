@@ -21,7 +21,7 @@ def test_never_more_victims_than_the_optimum_or_kube_scheduler(tmp_path: Path) -
         theirs = each.rivals["workload-aware"]
         assert each.possible, each.name
         assert theirs.ran, table.read_text()
-        assert set(each.ours) == {"default", "fewest-pods"}
+        assert set(each.ours) == {"gangs-by-priority", "fewest-pods"}
         for order, ours in each.ours.items():
             plan = each.plans[order]
             assert ours.ran, table.read_text()
@@ -33,6 +33,6 @@ def test_never_more_victims_than_the_optimum_or_kube_scheduler(tmp_path: Path) -
         assert each.anatomy is not None
         assert each.anatomy.least <= each.anatomy.least_there <= each.anatomy.evicted
     assert sum(each.rivals["workload-aware"].damage.pods for each in run.compared) > sum(
-        each.ours["default"].damage.pods for each in run.compared
+        each.ours["gangs-by-priority"].damage.pods for each in run.compared
     )
     assert status == 0, table.read_text()

@@ -73,11 +73,11 @@ def test_costs_are_compared_in_the_order_asked() -> None:
     """Two pods of priority 100 against one of 500, of the case with both."""
     state = two_priorities()
     low, middle = damage(state, ["p-4", "p-5"]), damage(state, ["p-0"])
-    assert low.cost("default") < middle.cost("default")
+    assert low.cost("gangs-by-priority") < middle.cost("gangs-by-priority")
     assert low.cost("fewest-pods") > middle.cost("fewest-pods")
     both = damage(state, ["p-0", "p-4"])
-    assert middle.cost("default") < both.cost("default")
-    assert damage(state, ()).cost("default") < low.cost("default")
+    assert middle.cost("gangs-by-priority") < both.cost("gangs-by-priority")
+    assert damage(state, ()).cost("gangs-by-priority") < low.cost("gangs-by-priority")
     assert damage(state, ["p-4"]).cost("fewest-pods") < middle.cost("fewest-pods")
 
 
@@ -157,7 +157,7 @@ class Story:
         )
 
 
-ORDERS = ("default", "fewest-pods")
+ORDERS = ("gangs-by-priority", "fewest-pods")
 
 
 def gang(number: int) -> list[str]:
@@ -175,13 +175,15 @@ def test_promises() -> None:
     half = story.outcome(*gang(1)[:2], ran=False)
     fine = story.compared(best, many)
     assert broken_promises([fine]) == []
-    assert fine.as_planned("default")
-    both = pods_in_both([fine, story.compared(half, best)], "default", "workload-aware")
+    assert fine.as_planned("gangs-by-priority")
+    both = pods_in_both([fine, story.compared(half, best)], "gangs-by-priority", "workload-aware")
     assert both == (1, 4, 8)
     dear = told(story.compared(many, best))
     assert "fewest-pods: 8 pods, 4 by workload-aware" in dear
-    assert "default: 8 pods" not in dear
-    assert "default: (((100, 2, 8),),) evicted, (((100, 1, 4),),) by workload-aware" in dear
+    assert "gangs-by-priority: 8 pods" not in dear
+    assert (
+        "gangs-by-priority: (((100, 2, 8),),) evicted, (((100, 1, 4),),) by workload-aware" in dear
+    )
     assert "(((100, 1, 4),),) suffice" in told(story.compared(many, many))
     wrong = told(story.compared(half, many))
     assert "a plan exists, but the gang does not run" in wrong
@@ -189,20 +191,22 @@ def test_promises() -> None:
     assert "1 gangs are half broken" in wrong
 
 
-def test_more_pods_of_a_lower_priority_break_no_promise_of_the_default_order() -> None:
+def test_more_pods_of_a_lower_priority_break_no_promise_of_the_order_by_priority() -> None:
     """One member, four to a node: two pods of 100 go, kube-scheduler took one of 500."""
     state = one_or_two()
     story = Story(state)
     low, middle = story.outcome("low-0", "low-1"), story.outcome("middle")
     compared = story.compared(low, middle)
-    assert compared.more_than("default", "workload-aware")
-    assert not compared.dearer_than("default", "workload-aware")
-    assert not any("default" in line for line in broken_promises([compared]))
+    assert compared.more_than("gangs-by-priority", "workload-aware")
+    assert not compared.dearer_than("gangs-by-priority", "workload-aware")
+    assert not any("gangs-by-priority" in line for line in broken_promises([compared]))
     assert "fewest-pods: 2 pods, 1 by workload-aware" in told(compared)
-    fewest = replace(compared, ours={"default": low, "fewest-pods": middle})
+    fewest = replace(compared, ours={"gangs-by-priority": low, "fewest-pods": middle})
     assert broken_promises([fewest]) == []
     text = report(Run("c", "m", "v", "i", 1.0, ORDERS, (fewest,)))
-    assert "(default) evicted more pods than kube-scheduler, GenericWorkload on: 1" in text
+    assert (
+        "(gangs-by-priority) evicted more pods than kube-scheduler, GenericWorkload on: 1" in text
+    )
     assert "one-or-two: 2 pods (2 of priority 100), not 1 (1 of priority 500)" in text
     assert "(fewest-pods) evicted more pods than kube-scheduler, GenericWorkload on: none" in text
 
@@ -232,8 +236,8 @@ def test_the_report_tells_all_of_it() -> None:
     assert "**no** (3 of 12)" in text
     assert "*half 1*" in text
     assert (
-        "- trace mix, 0% in gangs: 4 pods by the extender (default), 8 by kube-scheduler, "
-        "GenericWorkload on, in 1 cases: 2.0 times" in text
+        "- trace mix, 0% in gangs: 4 pods by the extender (gangs-by-priority), 8 by "
+        "kube-scheduler, GenericWorkload on, in 1 cases: 2.0 times" in text
     )
     assert "- trace mix, all: 4 pods by the extender (fewest-pods), 8 by" in text
     assert "| 50% | 1 | 4 | 4 | 4 | 4 | 2 | 0 to 0 | 0 to 0 |" in text
@@ -241,7 +245,7 @@ def test_the_report_tells_all_of_it() -> None:
     assert "| kube-scheduler, GenericWorkload on | 10 |" in text
     blind = at_random(story.state)
     assert f"| 0% | 1 | 8 | 4 | 4 | {blind:.0f} | 8 | 8 | 2.00 | 1.00 |" in text
-    assert "(default) evicted exactly what the offline plan costs in 3 of 3 cases" in text
+    assert "(gangs-by-priority) evicted exactly what the offline plan costs in 3 of 3 cases" in text
 
 
 def test_an_earlier_run_can_be_told_again(tmp_path: Path) -> None:
@@ -295,8 +299,8 @@ def test_a_run_goes_on_where_it_ended(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert asked == [each.name for each in whole.compared]
     assert len(asked) == 3
     first, second, _ = whole.compared
-    failed = replace(first.ours["default"], ran=False, problem="not measured: too busy")
-    second = replace(second, ours={**second.ours, "default": failed})
+    failed = replace(first.ours["gangs-by-priority"], ran=False, problem="not measured: too busy")
+    second = replace(second, ours={**second.ours, "gangs-by-priority": failed})
     kept: list[Run] = []
     asked.clear()
     earlier = replace(whole, compared=(first, second), seconds=100.0)

@@ -271,7 +271,7 @@ async def test_what_if_asks_and_changes_nothing(live: Live, tmp_path: Path) -> N
     assert told["difference"]["added"] == told["difference"]["spared"] == []
     status, _, err = await live.ask("what-if", "--gang", "high", "--cost-order", "cheapest")
     assert status == 2
-    assert "'cheapest' does not exist (known: default, fewest-pods" in err
+    assert "'cheapest' does not exist (known: default, gangs-by-priority" in err
     manifest.write_text(GANG % ("low", "low", "3"))
     status, out, _ = await live.ask("what-if", "-f", str(manifest))
     assert status == 1

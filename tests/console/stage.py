@@ -265,7 +265,7 @@ def training_cluster() -> Stage:
     a, b, c = names[:12], names[12:24], names[24:]
     stage.gang("llama-pretrain", a[:8], priority=5000, age=41_000)
     stage.gang("vit-sweep", a[8:12], namespace="vision", age=5_400)
-    stage.gang("moe-ablation", b[:6], age=20_000)
+    stage.gang("moe-ablation", b[:6], age=300)
     stage.gang("speech-finetune", b[6:10], namespace="speech", age=2_500)
     stage.gang("rl-rollouts", [*b[10:12], *c[:2]], namespace="agents", age=900)
     stage.gang("protein-fold", c[2:8], namespace="bio", priority=2000, age=66_000)

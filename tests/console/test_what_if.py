@@ -96,15 +96,15 @@ async def test_another_cost_order(web: aiohttp.ClientSession) -> None:
         # The configured order is no change, and its planner still knows its own order.
         text = await ask(web, site, gang="urgent", costOrder="default")
         assert "The answer 4 pods evicted" in text
-        text = await ask(web, site, gang="urgent", costOrder="fewest-gpus")
-        assert "With cost order fewest-gpus" in text
+        text = await ask(web, site, gang="urgent", costOrder="fewest-gangs")
+        assert "With cost order fewest-gangs" in text
 
 
 async def test_a_cost_order_that_does_not_exist(site: Site, web: aiohttp.ClientSession) -> None:
     form = {"gang": "nightly-distill", "costOrder": "cheapest"}
     async with web.post(site.url("what-if"), data=form) as answer:
         assert answer.status == 400
-        assert "does not exist (known: default, fewest-pods" in await answer.text()
+        assert "does not exist (known: default, gangs-by-priority" in await answer.text()
 
 
 async def test_planners_of_other_orders_do_not_pile_up(web: aiohttp.ClientSession) -> None:
@@ -113,7 +113,7 @@ async def test_planners_of_other_orders_do_not_pile_up(web: aiohttp.ClientSessio
         for order in ORDERS:
             await ask(web, site, gang="urgent", costOrder=order)
         assert site.console._asking is not None
-        assert set(site.console._asking._what_ifs._planners) == {"default", "least-work"}
+        assert set(site.console._asking._what_ifs._planners) == {"default", "fewest-gangs"}
 
 
 async def test_manifest(site: Site, web: aiohttp.ClientSession) -> None:

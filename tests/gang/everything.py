@@ -6,6 +6,7 @@ extender.search.census, extender.gang.plan.units or .preemptability, keeps nothi
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Iterable, Sequence
 
@@ -16,7 +17,7 @@ from extender.fit.static import static_mask
 from extender.fit.view import ClusterView
 from extender.gang.incremental.classes import classes_of
 from extender.gang.incremental.protection import Protections, Shield, oldest_start
-from extender.gang.incremental.victims import disrupted_work, leaves_in_time, lingers
+from extender.gang.incremental.victims import held, leaves_in_time, lingers, lost_work
 from extender.gang.plan.topology_domains import domain_keys, domain_numbers, required_domains
 from extender.groups.resolver import Resolver
 from extender.model.gang import UNIT_ALL, Gang
@@ -37,7 +38,8 @@ from extender.search.problem import (
     Vector,
 )
 
-LAST = ("work", "reservations", "waits", "age")
+LAST = ("reservations", "waits", "age")
+RESTART = 300
 
 
 def everything(
@@ -90,15 +92,22 @@ def everything(
     )
     levels = ["pdb-violations"]
     for priority in sorted(priorities, reverse=True):
-        levels += [f"gangs@{priority}", f"pods@{priority}"]
+        levels += [f"work@{priority}", f"gangs@{priority}", f"pods@{priority}"]
     levels += LAST
+
+    def work(pods: Iterable[Pod], *, alive: bool, restarts: int) -> int:
+        total = 0
+        for pod in pods:
+            node = state.nodes.get(pod.node)
+            total += lost_work(pod, node, state.now) if alive else 0
+            total += RESTART * restarts * held(pod, node)
+        return math.ceil(total / 1000)
 
     def cost(pods: tuple[Pod, ...], **counts: int) -> Vector:
         found = dict.fromkeys(levels, 0)
         for level, count in counts.items():
             found[level] += count
         for pod in pods:
-            found["work"] += disrupted_work(pod, state.nodes.get(pod.node), state.now)
             found["age"] += max(0, int(state.now - pod.started)) if pod.started else 0
         return tuple(found.values())
 
@@ -120,13 +129,16 @@ def everything(
     numbers = {key: i for i, key in enumerate(sorted(elastic))}
     units: list[tuple[Unit, tuple[Pod, ...]]] = []
     for pod, priority, key in alone:
-        price = cost((pod,), **{f"pods@{priority}": 1})
+        lost = work([pod], alive=True, restarts=1)
+        price = cost((pod,), **{f"work@{priority}": lost, f"pods@{priority}": 1})
         number = -1 if key is None else numbers.get(key, -1)
         units.append(
             (Unit(pod.uid, tuple(releases([pod])), price, 1, number, budgets([pod])), (pod,))
         )
     for gang_key, priority, pods, breaks in whole:
-        price = cost(pods, **{f"gangs@{priority}": int(breaks), f"pods@{priority}": len(pods)})
+        counts = {f"gangs@{priority}": int(breaks), f"pods@{priority}": len(pods)}
+        lost = work(pods, alive=True, restarts=1 + breaks)
+        price = cost(pods, **counts, **{f"work@{priority}": lost})
         unit = Unit(str(gang_key), _merged(releases(pods)), price, len(pods), -1, budgets(pods))
         units.append((unit, pods))
     units += [(Unit(pod.uid, tuple(releases([pod])), cost((), waits=1)), (pod,)) for pod in leaving]
@@ -156,8 +168,11 @@ def everything(
         units=tuple(unit for unit, _ in units),
         levels=tuple(levels),
         gangs=tuple(
-            ElasticGang(elastic[key][1], cost((), **{f"gangs@{elastic[key][0]}": 1}))
-            for key in sorted(elastic)
+            ElasticGang(surplus, cost((), **{f"gangs@{priority}": 1, f"work@{priority}": lost}))
+            for priority, surplus, lost in (
+                (*elastic[key], work(resolver.resolve(key, state).bound, alive=False, restarts=1))
+                for key in sorted(elastic)
+            )
         ),
         budgets=tuple(
             Budget(

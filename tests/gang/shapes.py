@@ -11,7 +11,9 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, combinations, permutations, product
+from math import ceil
 from typing import Literal, get_args
 
 CPUS = 4
@@ -52,6 +54,8 @@ class Bound:
     unready: bool = False
     gang: bool = False
     """It is of a gang that goes whole."""
+    age: int = 100
+    """Seconds since it started."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,7 @@ def world(seed: int) -> World:
         "gpu": "gpu",
     }
     bound: list[Bound] = []
+    ages = random.Random(f"ages {seed}")
     for at in range(nodes):
         left = CPUS
         for i in range(draw.randint(0, 3)):
@@ -109,6 +114,7 @@ def world(seed: int) -> World:
                     pending=draw.random() < 0.15,
                     unready=draw.random() < 0.3,
                     gang=whole,
+                    age=ages.choice((60, 100, 600, 6000)),
                 )
             )
     parts = {}
@@ -236,12 +242,26 @@ def seats_without(here: World, gone: Iterable[Bound], without: int) -> bool:
 # -- the least loss ------------------------------------------------------------------------
 
 
-def loss(victims: Iterable[Bound]) -> tuple[int, ...]:
-    """Gangs and pods lost by priority, the most urgent first."""
+def loss(here: World, victims: Iterable[Bound]) -> tuple[int, ...]:
+    """Work, gangs and pods lost by priority, the most urgent first.
+
+    Work: the share of its node that a pod holds, in thousandths, times the seconds that it has run
+    and 300 for its restart; 300 more where its gang starts again. Rounded up for each pod that goes
+    alone, and for a gang that goes whole.
+    """
     gone = list(victims)
-    counts = Counter((each.priority, 1) for each in gone)
-    counts[GANG_PRIORITY, 0] = int(any(each.gang for each in gone))
-    return tuple(counts[priority, what] for priority in (200, 50, 5, 0) for what in (0, 1))
+    counts = Counter((each.priority, "pods") for each in gone)
+    whole = 0
+    for each in gone:
+        share = 1000 if each.app == "gpu" else each.cpu * 1000 // here.cpus
+        whole += share * (each.age + 600) if each.gang else 0
+        alone = 0 if each.gang else share * (each.age + 300)
+        counts[each.priority, "work"] += ceil(alone / 1000)
+    counts[GANG_PRIORITY, "work"] += ceil(whole / 1000)
+    counts[GANG_PRIORITY, "gangs"] = int(any(each.gang for each in gone))
+    return tuple(
+        counts[priority, what] for priority in (200, 50, 5, 0) for what in ("work", "gangs", "pods")
+    )
 
 
 def layouts(here: World) -> Iterator[tuple[tuple[str, int], ...]]:
@@ -280,8 +300,8 @@ def least_loss(here: World) -> tuple[int, ...] | None:
     ]
     ways = list(layouts(here))
     if any(seats_hold(here, (), seats, at_once=True) for seats in ways):
-        return loss(())
-    for gone in sorted(sets, key=loss):
+        return loss(here, ())
+    for gone in sorted(sets, key=partial(loss, here)):
         if within_budgets(here, gone) and any(seats_hold(here, gone, seats) for seats in ways):
-            return loss(gone)
+            return loss(here, gone)
     return None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from itertools import combinations
+from math import ceil
 
 import pytest
 from msgspec.structs import replace
 
+from extender.gang.incremental.victims import held
 from extender.model.cost_order import LEVELS, ORDERS, order_of, spares_by_priority
 from extender.model.errors import InvalidInput
 from extender.model.objects import DisruptionBudget, LabelSelector, Pod, Requirement
@@ -54,10 +56,9 @@ def choice() -> Snapshot:
     ("order", "victims"),
     [
         ("default", {"gang-0", "gang-1"}),
-        ("fewest-pods", {"eight"}),
-        ("fewest-gangs", {"eight"}),
-        ("fewest-gpus", {"gang-0", "gang-1"}),
-        ("least-work", {"young"}),
+        ("fewest-pods", {"old"}),
+        ("fewest-gangs", {"old"}),
+        ("gangs-by-priority", {"gang-0", "gang-1"}),
     ],
 )
 def test_each_built_in_order_spares_what_it_says(order: str, victims: set[str]) -> None:
@@ -67,8 +68,117 @@ def test_each_built_in_order_spares_what_it_says(order: str, victims: set[str]) 
     assert plan.proof == "optimal"
 
 
+OLD, NEW = NOW - 30 * 86_400, NOW - 60
+"""Work of 30 days, and of one minute."""
+
+
+def holding(name: str, on: str, gpus: int, started: float, of: str = "", priority: int = 0) -> Pod:
+    made = pod(name, cpu=gpus, on=on, group=of, started=started, priority=priority)
+    return replace(made, requests=tuple(sorted((*made.requests, (GPU, gpus)))))
+
+
+def full_of(pods: list[Pod], groups: dict[str, int], wants: int, members: int) -> Snapshot:
+    """Nodes of 8 GPUs, or of one where no pod has more than one, and a gang that is urgent."""
+    most: dict[str, int] = {}
+    for each in pods:
+        most[each.node] = most.get(each.node, 0) + dict(each.requests)[GPU]
+    waiting = [holding(f"high-{i}", "", wants, 0.0, "high", 9) for i in range(members)]
+    return snapshot(
+        [node(name, 8, None, **{GPU: amount}) for name, amount in sorted(most.items())],
+        [*pods, *waiting],
+        [*(group(name, size) for name, size in groups.items()), group("high", members)],
+    )
+
+
+def test_two_young_pods_are_evicted_and_not_an_old_one() -> None:
+    pods = [holding("old", "n0", 8, OLD), *(holding(f"new-{i}", "n1", 4, NEW) for i in (0, 1))]
+    plan = plan_for(full_of(pods, {}, 8, 1), "high")
+    assert evicted(plan) == {"new-0", "new-1"}
+    assert isinstance(plan, Plan)
+    assert plan.proof == "optimal"
+    assert {cost.level: cost.value for cost in plan.costs}["work@0"] == 8 * (60 + 300)
+
+
+def test_a_young_gang_is_broken_before_old_pods_are_evicted() -> None:
+    pods = [holding(f"g-{i}", f"n{i}", 8, NEW, "g") for i in (0, 1)]
+    pods += [holding(f"old-{i}", f"n{2 + i // 8}", 1, OLD) for i in range(16)]
+    assert evicted(plan_for(full_of(pods, {"g": 2}, 8, 2), "high")) == {"g-0", "g-1"}
+
+
+def test_two_young_gangs_are_broken_before_an_old_one() -> None:
+    pods = [holding(f"big-{i}", f"n{i}", 8, OLD, "big") for i in range(8)]
+    for name, on in (("x", "p"), ("y", "q")):
+        pods += [
+            holding(f"{name}-0", on, 8, NEW, name),
+            holding(f"{name}-1", f"{on}1", 1, NEW, name),
+        ]
+    plan = plan_for(full_of(pods, {"big": 8, "x": 2, "y": 2}, 8, 2), "high")
+    assert evicted(plan) == {"x-0", "x-1", "y-0", "y-1"}
+
+
+def test_no_priority_is_given_up_for_work() -> None:
+    pods = [holding("young", "n0", 8, NEW, priority=5), holding("old", "n1", 8, OLD)]
+    assert evicted(plan_for(full_of(pods, {}, 8, 1), "high")) == {"old"}
+
+
+def test_what_is_evicted_beside_the_room_that_is_needed_counts() -> None:
+    """2 GPUs of 8 are wanted: the pod with 8 of one minute goes before that with 2 of an hour, and
+    stays where it has run for half an hour."""
+    for age, victim in ((60, "large"), (1800, "small")):
+        pods = [holding("large", "n0", 8, NOW - age), holding("small", "n1", 2, NOW - 3600)]
+        assert evicted(plan_for(full_of(pods, {}, 2, 1), "high")) == {victim}
+
+
+@pytest.mark.parametrize(
+    ("resource", "gpus"),
+    [
+        ("nvidia.com/gpu", 4),
+        ("amd.com/gpu", 4),
+        ("google.com/tpu", 4),
+        ("gpu.intel.com/i915", 4),
+        ("habana.ai/gaudi", 4),
+        ("aws.amazon.com/neuroncore", 4),
+        ("huawei.com/Ascend910", 4),
+        ("nvidia.com/mig-1g.5gb", 4),
+        ("rdma/hca", 0.5),
+        ("vpc.amazonaws.com/efa", 0.5),
+        ("nvidia.com/gpumem", 0.5),
+        ("nvidia.com/gpu.shared", 0.5),
+    ],
+)
+def test_what_counts_as_a_gpu(resource: str, gpus: float) -> None:
+    """Of what else a pod asks its share of the node counts."""
+    made = replace(pod("a", on="n0"), requests=(("cpu", 100), (resource, 4)))
+    assert held(made, node("n0", 4, None, **{resource: 8})) == 1000 * gpus
+
+
+def test_a_restart_costs_what_is_configured() -> None:
+    """A pod of 4 GPUs that has just started, or one of 1 GPU of five minutes."""
+    pods = [holding("four", "n0", 4, NOW), holding("one", "n1", 1, NOW - 300)]
+    pods[1] = replace(pods[1], requests=(*pods[1].requests[:-2], ("cpu", 4000), (GPU, 1)))
+    state = full_of(pods, {}, 1, 1)
+    none = Settings(plan=PlanSettings(restart_seconds=0))
+    assert evicted(plan_for(state, "high", none)) == {"four"}
+    assert evicted(plan_for(state, "high")) == {"one"}
+
+
+def test_a_gang_that_is_left_too_small_starts_again() -> None:
+    """One of two members of a gang that goes pod by pod, or a pod that holds as much."""
+    pods = [holding(f"g-{i}", f"n{i}", 8, NEW, "g") for i in (0, 1)]
+    pods.append(holding("alone", "n2", 8, NEW - 300))
+    state = full_of(pods, {}, 8, 1)
+    state = snapshot(
+        state.nodes.values(),
+        [*pods, *state.pending.values()],
+        [group("g", 2, whole=False), group("high", 1)],
+    )
+    plan = plan_for(state, "high")
+    assert evicted(plan) == {"alone"}
+
+
 def test_an_order_of_ones_own() -> None:
-    assert evicted(plan_for(choice(), "high", ordered("mine", mine=("pods", "gpus")))) == {"old"}
+    assert evicted(plan_for(choice(), "high", ordered("mine", mine=("pods", "age")))) == {"young"}
+    assert evicted(plan_for(choice(), "high", ordered("mine", mine=("work",)))) == {"young"}
 
 
 @pytest.mark.parametrize("said_by", ["annotation", "condition"])
@@ -111,6 +221,7 @@ def test_every_order_counts_the_tail_once() -> None:
         assert len(set(levels)) == len(levels)
         assert {"reservations", "waits", "age"} <= set(levels)
     assert spares_by_priority(order_of("default", {}))
+    assert spares_by_priority(order_of("gangs-by-priority", {}))
     assert not spares_by_priority(order_of("fewest-gangs", {}))
     assert not spares_by_priority(order_of("fewest-pods", {}))
 
@@ -156,7 +267,7 @@ def test_budgets_come_before_the_number_of_pods() -> None:
     assert evicted(plan_for(state, "high", settings)) == {"low-0", "low-1"}
 
 
-@pytest.mark.parametrize("order", ["default", "fewest-pods", "fewest-gangs"])
+@pytest.mark.parametrize("order", sorted(ORDERS))
 @pytest.mark.parametrize("seed", range(25))
 def test_trying_every_set_of_victims_finds_none_that_costs_less(seed: int, order: str) -> None:
     world = RandomWorld(seed)
@@ -199,6 +310,7 @@ class RandomWorld:
             if len(fitting) < size:
                 break
             name, priority = f"u{len(self.units)}", rng.randint(1, 3)
+            age = rng.choice((60, 600, 6000))
             for i in (on := rng.sample(fitting, size)):
                 self._room[i] -= cpu
             self.units.append(
@@ -209,6 +321,7 @@ class RandomWorld:
                         on=f"n{i}",
                         priority=priority,
                         group=name if size > 1 else "",
+                        started=NOW - age,
                     )
                     for i in on
                 )
@@ -233,15 +346,30 @@ class RandomWorld:
 
 
 def costs_in(order: str, chosen: Iterable[VictimUnit]) -> tuple[int, ...]:
-    """Pods, gangs, and by priority, as the order's definition says; all pods are of one age."""
+    """Pods, gangs, work, and all of them by priority, as the order's definition says.
+
+    A pod holds its share of a node of 4 CPU. A restart of 300 s counts once for each pod, and once
+    more for each gang.
+    """
     went = list(chosen)
     pods, gangs = sum(map(len, went)), sum(len(unit) > 1 for unit in went)
+    work = 0
     by_priority = []
     for priority in (3, 2, 1):
         here = [unit for unit in went if unit[0].priority == priority]
+        lost = sum(map(lost_with, here))
+        work += lost
+        by_priority += [lost] if order == "default" else []
         by_priority += [sum(len(unit) > 1 for unit in here), sum(map(len, here))]
-    first = {"default": (), "fewest-pods": (pods,), "fewest-gangs": (gangs,)}[order]
-    return (*first, *by_priority)
+    first = {"fewest-pods": (pods,), "fewest-gangs": (gangs,)}.get(order, ())
+    return (*first, *by_priority, *(() if order == "default" else (work,)))
+
+
+def lost_with(unit: VictimUnit) -> int:
+    """Seconds of a node, rounded up."""
+    restarts = 2 if len(unit) > 1 else 1
+    shares = [(each, dict(each.requests)["cpu"] * 1000 // 4000) for each in unit]
+    return ceil(sum(s * (NOW - each.started + 300 * restarts) for each, s in shares) / 1000)
 
 
 OTHERWISE = {"pdb-violations", "topology", "grace", "reservations", "waits"}
@@ -264,5 +392,6 @@ def test_whatever_is_called_a_level_is_counted(level: str) -> None:
     plan = plan_for(state, "high", ordered("mine", mine=(level,)))
     assert isinstance(plan, Plan)
     paid = {cost.level.partition("@")[0]: cost.value for cost in plan.costs}
-    names = {"gangs", "pods"} if level == "by-priority" else {level}
+    of_one_priority = {"by-priority": {"gangs", "pods"}, "work-by-priority": {"work"}}
+    names = of_one_priority.get(level, {level})
     assert all(paid[name] > 0 for name in names)

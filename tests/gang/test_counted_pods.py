@@ -89,9 +89,13 @@ def fits(nodes: int, there: Sequence[Pod], members: Sequence[Pod]) -> bool:
 
 
 def loss(victims: Iterable[Pod]) -> tuple[int, ...]:
-    """Pods lost by priority, the most urgent first."""
-    counts = Counter(each.priority for each in victims)
-    return tuple(counts[priority] for priority in (50, 5, 0))
+    """Work and pods lost by priority, the most urgent first: of pods that have run for 100 s, and
+    take 300 s to start again."""
+    counts: Counter[tuple[int, str]] = Counter()
+    for each in victims:
+        counts[each.priority, "work"] += cpu_of(each) * 400 // CPUS
+        counts[each.priority, "pods"] += 1
+    return tuple(counts[priority, what] for priority in (50, 5, 0) for what in ("work", "pods"))
 
 
 def least(nodes: int, bound: Sequence[Pod], members: Sequence[Pod]) -> tuple[int, ...] | None:

@@ -27,7 +27,7 @@ from extender.model.objects import (
     Requirement,
 )
 from extender.model.plan import Hold, Plan, Proof, Refusal
-from extender.model.settings import Settings
+from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
 from tests.gang.world import evicted, gang_key, group, node, pod, seats, snapshot
 
@@ -304,7 +304,8 @@ def test_seats_that_give_way_are_as_brute_force_over_the_filters_says(world: Wor
     rules = self_caps(classes_of(mine), ClusterView.from_snapshot(state))
     assume(not rules.verify)  # what members set each other is another matter
     least = fewest(state, holds, low, mine)
-    answer = asked(state, holds)
+    order = Settings(plan=PlanSettings(cost_order="fewest-pods"))
+    answer = asked(state, holds, Planner(order, Resolver(order.groups)))
     if least is None:
         event("refused")
         assert isinstance(answer, Refusal)

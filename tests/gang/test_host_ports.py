@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from extender.fit.view import ClusterView
 from extender.model.objects import HostPort, Pod, PodShape
 from extender.model.plan import Plan, Refusal
+from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
 from tests.gang.world import evicted, group, node, plan_for, pod, seats, snapshot
 
@@ -113,10 +114,11 @@ def fewest(state: Snapshot, low: list[Pod], wanted: list[Pod]) -> int | None:
 
 def test_as_few_pods_as_brute_force_over_the_filters() -> None:
     answered = 0
+    settings = Settings(plan=PlanSettings(cost_order="fewest-pods"))
     for seed in range(120):
         state, low, wanted = made(seed)
         expected = fewest(state, low, wanted)
-        answer = plan_for(state, "high")
+        answer = plan_for(state, "high", settings)
         if expected is None:
             assert isinstance(answer, Refusal), f"seed {seed}"
             assert "tries" not in answer.message, f"seed {seed}"

@@ -12,8 +12,8 @@ from extender.gang.incremental.planning_cache import PlanningCache
 from extender.groups.resolver import Resolver
 from extender.model.objects import Node, Pod
 from extender.model.plan import Plan, Refusal
-from extender.model.settings import PlanSettings, Settings
-from tests.gang.world import evicted, group, plan_for, pod, seats, snapshot
+from extender.model.settings import Settings
+from tests.gang.world import NOW, evicted, group, plan_for, pod, seats, snapshot
 
 GIB = 1 << 30
 
@@ -124,18 +124,19 @@ def test_what_a_member_asks_does_not_slow_the_census_down(monkeypatch: pytest.Mo
     assert plan_for(state, "high") == expected
 
 
-def test_a_claim_beyond_the_node_is_no_shield_in_an_order_that_spares_devices() -> None:
+def test_a_claim_beyond_the_node_is_no_shield() -> None:
     """What a pod cannot have is not lost with it."""
     device = "example.com/gpu"
     nodes = [node(f"n{i}", device, 4) for i in range(2)]
-    liar = replace(pod("liar", on="n0"), requests=(("cpu", 60_000), (device, MOST), ("pods", 1)))
-    other = replace(pod("other", on="n1"), requests=(("cpu", 60_000), ("x.com/none", 9)))
+    liar = replace(
+        pod("liar", on="n0", started=NOW - 10), requests=(("cpu", 60_000), (device, MOST))
+    )
+    other = replace(pod("other", on="n1"), requests=(("cpu", 60_000), (device, 3)))
     high = replace(pod("high", priority=10, group="high"), requests=(("cpu", 60_000),))
-    settings = Settings(plan=PlanSettings(cost_order="fewest-gpus"))
-    answer = plan_for(snapshot(nodes, [liar, other, high], [group("high", 1)]), "high", settings)
+    answer = plan_for(snapshot(nodes, [liar, other, high], [group("high", 1)]), "high")
     assert isinstance(answer, Plan)
     assert evicted(answer) == {"other"}
-    assert {cost.level: cost.value for cost in answer.costs}["gpus"] == 0
-    alone = plan_for(snapshot(nodes[:1], [liar, high], [group("high", 1)]), "high", settings)
+    assert {cost.level: cost.value for cost in answer.costs}["work@0"] == 3 * (100 + 300)
+    alone = plan_for(snapshot(nodes[:1], [liar, high], [group("high", 1)]), "high")
     assert isinstance(alone, Plan)
-    assert {cost.level: cost.value for cost in alone.costs}["gpus"] == 4
+    assert {cost.level: cost.value for cost in alone.costs}["work@0"] == 4 * (10 + 300)

@@ -27,6 +27,7 @@ from extender.gang.runtime.clocks import Clocks
 from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.preemption_state import PreemptionState
+from extender.model.cost_order import ORDERS
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Owner
 from extender.model.plan import Plan, Refusal
@@ -252,7 +253,7 @@ def test_of_victims_alike_otherwise_the_one_that_goes_soon_goes() -> None:
     assert "grace" in [cost.level for cost in found.costs]
 
 
-@pytest.mark.parametrize("order", ["default", "fewest-pods", "fewest-gangs", "fewest-gpus"])
+@pytest.mark.parametrize("order", sorted(ORDERS))
 def test_a_grace_of_an_hour_makes_no_equal_gang_go_instead(order: str) -> None:
     """Of two gangs alike the younger goes, whatever time its pods ask for to end."""
     state = snapshot(

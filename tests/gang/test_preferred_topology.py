@@ -56,12 +56,21 @@ def test_among_equally_many_victims_the_rack_counts_before_their_work() -> None:
     low = [busy("a0", age=1), busy("a1", age=1), busy("b0", age=1)]
     low += [busy("b1", age=5000), busy("b2", age=5000)]
     state = snapshot(nodes, [*low, *gang(3)], [group("high", 3)])
-    plan = plan_for(state, "high")
+    settings = Settings(plan=PlanSettings(cost_order="gangs-by-priority"))
+    plan = plan_for(state, "high", settings)
     assert evicted(plan) == {"low-b0", "low-b1", "low-b2"}
     assert isinstance(plan, Plan)
     assert plan.proof == "optimal"
     other = plan_for(snapshot(nodes, [*low, *gang(3, {})], [group("high", 3)]), "high")
     assert evicted(other) == {"low-a0", "low-a1", "low-b0"}
+    # The default counts the work lost before the wish.
+    assert evicted(plan_for(state, "high")) == {"low-a0", "low-a1", "low-b0"}
+
+
+def test_of_plans_that_lose_equally_much_the_rack_decides() -> None:
+    low = [busy(f"{rack}{i}", age=60) for rack in "ab" for i in range(3)]
+    state = snapshot(racks(3, 3), [*low, *gang(3)], [group("high", 3)])
+    assert len(used(plan_for(state, "high"))) == 1
 
 
 def test_nobody_more_is_evicted_for_a_wish() -> None:

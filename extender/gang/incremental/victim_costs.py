@@ -1,7 +1,7 @@
 """What the end of a victim unit costs, as sums that hold from one moment to the next.
 
 Age and lost work grow with the clock: a unit's age is n * now - (sum of the starts),
-its lost work (sum of the shares) * now - (sum of share * start). The sums are kept while
+its lost work (sum of what its pods hold) * now - (sum of that * start). The sums are kept while
 the unit and the nodes stay the same, so that a gang of hundreds is added up once.
 """
 
@@ -12,7 +12,13 @@ from weakref import ref
 
 from msgspec import Struct
 
-from extender.gang.incremental.victims import VictimUnit, disrupted_work, work_terms
+from extender.gang.incremental.victims import (
+    ElasticCandidate,
+    VictimUnit,
+    held,
+    lost_work,
+    working_since,
+)
 from extender.model.objects import Node, Pod
 
 
@@ -23,13 +29,12 @@ class VictimSums(Struct, frozen=True, gc=False):
     """Pods whose start is known."""
     starts: int
     """Sum of their starts, in seconds."""
-    shares: int
-    """Sum of their shares of a node, in thousandths."""
-    share_starts: int
-    """Sum of share times start or last checkpoint."""
+    held: int
+    """Sum of the GPUs that they hold, in thousandths (extender.gang.incremental.victims.held)."""
+    held_starts: int
+    """Sum of that times start or last checkpoint."""
     steady_from: float
     """The sums hold from here on; infinite where some moment is no whole second."""
-    gpus: int
     grace: int
     """The longest grace period among them, in seconds."""
 
@@ -39,11 +44,18 @@ class VictimSums(Struct, frozen=True, gc=False):
             return sum(max(0, int(now - pod.started)) for pod in unit.pods if pod.started)
         return self.started * int(now) - self.starts
 
-    def work(self, unit: VictimUnit, nodes: Mapping[str, Node], now: float) -> int:
-        """disrupted_work of all pods together."""
+    def work(self, pods: Iterable[Pod], nodes: Mapping[str, Node], now: float, restart: int) -> int:
+        """Return the GPU-seconds that are lost with the pods, and ``restart`` seconds of what they
+        hold."""
         if now < self.steady_from:
-            return sum(disrupted_work(pod, nodes.get(pod.node), now) for pod in unit.pods)
-        return self.shares * int(now) - self.share_starts
+            lost = sum(lost_work(pod, nodes.get(pod.node), now) for pod in pods)
+        else:
+            lost = self.held * int(now) - self.held_starts
+        return -(-(lost + restart * self.held) // 1000)
+
+
+Costly = VictimUnit | ElasticCandidate
+"""What has pods whose end costs something."""
 
 
 class VictimCosts:
@@ -51,7 +63,7 @@ class VictimCosts:
 
     def __init__(self) -> None:
         self._nodes: Mapping[str, Node] = {}
-        self._kept: dict[int, tuple[ref[VictimUnit], VictimSums]] = {}
+        self._kept: dict[int, tuple[ref[Costly], VictimSums]] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -62,7 +74,7 @@ class VictimCosts:
             self._nodes = nodes
             self._kept.clear()
 
-    def of(self, units: Iterable[VictimUnit]) -> list[VictimSums]:
+    def of(self, units: Iterable[Costly]) -> list[VictimSums]:
         """Return the sums of units, in their order; ``renew`` must have been called."""
         # Units live in the census as long as their node or gang stays the same. They are told by
         # identity, and let go of with the census: nodes stay the same for longer than their pods.
@@ -75,43 +87,28 @@ class VictimCosts:
             found.append(known[1])
         return found
 
-    def _keep(self, unit: VictimUnit) -> tuple[ref[VictimUnit], VictimSums]:
+    def _keep(self, unit: Costly) -> tuple[ref[Costly], VictimSums]:
         kept, number = self._kept, id(unit)
         gone = ref(unit, lambda _: kept.pop(number, None))
         known = kept[number] = (gone, self._sum(unit.pods))
         return known
 
     def _sum(self, pods: tuple[Pod, ...]) -> VictimSums:
-        started = starts = shares = share_starts = gpus = grace = 0
+        started = starts = holds = held_starts = grace = 0
         steady_from = 0.0
         for pod in pods:
-            gpus += extended(pod, self._nodes.get(pod.node))
             grace = max(grace, pod.grace)
+            amount = held(pod, self._nodes.get(pod.node))
+            holds += amount
             if not pod.started:
+                # Nothing is lost with it: it counts as started now, whenever that is.
+                steady_from = float("inf") if amount else steady_from
                 continue
-            share, since = work_terms(pod, self._nodes.get(pod.node))
+            since = working_since(pod)
             steady_from = max(steady_from, since, pod.started)
             if since % 1 or pod.started % 1:
                 steady_from = float("inf")
             started += 1
             starts += int(pod.started)
-            shares += share
-            share_starts += share * int(since)
-        return VictimSums(started, starts, shares, share_starts, steady_from, gpus, grace)
-
-
-def extended(pod: Pod, node: Node | None) -> int:
-    """Return how many extended resources the pod holds, all kinds together.
-
-    At most what its node has: kubelet lets a pod run whatever it asks for of a resource that the
-    node does not list.
-    """
-    asked = [
-        (name, amount)
-        for name, amount in pod.requests
-        if "/" in name and not name.startswith("kubernetes.io/")
-    ]
-    if not asked or node is None:
-        return 0
-    whole = dict(node.allocatable)
-    return sum(min(amount, whole.get(name, 0)) for name, amount in asked)
+            held_starts += amount * int(since)
+        return VictimSums(started, starts, holds, held_starts, steady_from, grace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
@@ -14,6 +15,13 @@ from extender.model.settings import EvictionSettings, PlanSettings, SeatSettings
 
 CHECKPOINT_ANNOTATION = "podgroup-extender.io/last-checkpoint"
 
+ACCELERATOR = re.compile(
+    r"gpu\.[^/]*/.*"
+    r"|[^/]*/(p?gpu|tpu|npu|hpu|xpu|dcu|mlu\d*|gaudi\d*|neuron(core|device)?|ascend\w*|mig-.*)",
+    re.IGNORECASE,
+)
+"""Extended resources that count as GPUs, by the names that vendors' device plugins use. Network
+adapters, shares of a GPU and memory of a GPU are none."""
 MOST_REMEMBERED = 32
 """Resources of a pod and its node together; real ones have a dozen."""
 MOST_TIME = 64
@@ -34,10 +42,12 @@ class VictimUnit(Struct, frozen=True, weakref=True):
     """Choosing it breaks a gang that was intact (whole units only)."""
 
 
-class ElasticCandidate(Struct, frozen=True):
+class ElasticCandidate(Struct, frozen=True, weakref=True):
     """A gang, or a part of one, evicted pod by pod: its pods are candidates of their own."""
 
     gang: GangKey
+    pods: tuple[Pod, ...]
+    """Those that are bound."""
     surplus: int
     priority: int
     uids: frozenset[str] | None = None
@@ -55,13 +65,15 @@ def elastic_of(gang: Gang) -> tuple[ElasticCandidate, ...]:
     surplus, floor = gang.surplus, gang.victim_priority
     if surplus < 0:
         return ()
+    placed = tuple(gang.placed)
     if not gang.parts or gang.min_count > sum(part.least for part in gang.parts):
-        return (ElasticCandidate(gang.key, surplus, floor),)
-    bound = {pod.uid for pod in gang.placed}
-    return tuple(
-        ElasticCandidate(gang.key, len(part.uids & bound) - part.least, floor, part.uids)
-        for part in gang.parts
-    )
+        return (ElasticCandidate(gang.key, placed, surplus, floor),)
+    found = []
+    for part in gang.parts:
+        pods = tuple(pod for pod in placed if pod.uid in part.uids)
+        surplus = len(pods) - part.least
+        found.append(ElasticCandidate(gang.key, pods, surplus, floor, part.uids))
+    return tuple(found)
 
 
 def leaves_in_time(pod: Pod, now: float, plan: PlanSettings, seats: SeatSettings) -> bool:
@@ -87,35 +99,46 @@ def lingers(
     return pod.deleting - now > max(plan.patience_seconds, entitled)
 
 
-def disrupted_work(pod: Pod, node: Node | None, now: float) -> int:
-    """Return the work lost with the pod, in thousandths of its node times seconds.
+def lost_work(pod: Pod, node: Node | None, now: float) -> int:
+    """Return the work that is lost with the pod, in thousandths of a GPU times seconds.
 
-    Dominant share of the node's allocatable, times the time since the pod
-    started or, when it says so by annotation or condition, since its last checkpoint.
+    What it holds times the time since it started or, where an annotation or a condition of the pod
+    says so, since its last checkpoint.
     """
-    share, since = work_terms(pod, node)
-    return share * max(0, int(now - since))
+    return held(pod, node) * max(0, int(now - working_since(pod))) if pod.started else 0
 
 
-def work_terms(pod: Pod, node: Node | None) -> tuple[int, float]:
-    """Return the pod's share of its node, in thousandths, and since when work may be lost."""
-    if not pod.started or node is None:
-        return 0, 0.0
+def working_since(pod: Pod) -> float:
+    """Return since when the pod's work may be lost, 0 while it has not started."""
+    if not pod.started:
+        return 0.0
     since = max(pod.started, pod.checkpointed)
-    if pod.annotations:
-        since = max(since, _checkpoint(pod.annotations))
-    return _share(pod.requests, node.allocatable), since
+    return max(since, _checkpoint(pod.annotations)) if pod.annotations else since
 
 
-def _share(requests: Requests, allocatable: Requests) -> int:
-    """Dominant share of a node, in thousandths; remembered but for what has many resources."""
+def held(pod: Pod, node: Node | None) -> int:
+    """Return the GPUs that the pod holds, in thousandths; of a node where it holds none.
+
+    It holds at most what its node has: kubelet lets a pod run whatever it asks for of a resource
+    that the node does not list. A pod without a GPU holds its dominant share of the node.
+    """
+    return _held(pod.requests, node.allocatable) if node is not None else 0
+
+
+def _held(requests: Requests, allocatable: Requests) -> int:
+    """Remembered but for what has many resources."""
     if len(requests) + len(allocatable) > MOST_REMEMBERED:
-        return _computed_share(requests, allocatable)
-    return _known_share(requests, allocatable)
+        return _computed(requests, allocatable)
+    return _remembered(requests, allocatable)
 
 
-def _computed_share(requests: Requests, allocatable: Requests) -> int:
+def _computed(requests: Requests, allocatable: Requests) -> int:
     whole = dict(allocatable)
+    devices = sum(
+        min(amount, whole.get(name, 0)) for name, amount in requests if ACCELERATOR.fullmatch(name)
+    )
+    if devices:
+        return 1000 * devices
     return max(
         (
             min(1000, amount * 1000 // whole[name])
@@ -126,7 +149,7 @@ def _computed_share(requests: Requests, allocatable: Requests) -> int:
     )
 
 
-_known_share = lru_cache(maxsize=4096)(_computed_share)
+_remembered = lru_cache(maxsize=4096)(_computed)
 
 
 def _checkpoint(annotations: Mapping[str, str]) -> float:

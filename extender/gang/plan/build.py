@@ -405,6 +405,7 @@ class Build:
         blockers = blockers_of(part.blocked, part.names, subjects, allowed, self._taken_over)
         counted = self._spreading.by_unit(subjects) if self._spreading.rules else {}
         everybody = gathered is NOBODY
+        broken = self._planning.victim_costs.of(gathered.elastic)
         problem = Problem(
             resources=self._resources,
             nodes=part.names,
@@ -414,7 +415,8 @@ class Build:
             units=units,
             levels=costs.names,
             gangs=tuple(
-                ElasticGang(entry.surplus, costs.breaking(entry)) for entry in gathered.elastic
+                ElasticGang(entry.surplus, costs.breaking(entry, summed))
+                for entry, summed in zip(gathered.elastic, broken, strict=True)
             ),
             budgets=budgets,
             blockers=blockers,
@@ -455,7 +457,8 @@ class Build:
             if summed.grace > patience
         }
         order = tuple(each for each in self._order if slow or each is not CostLevel.GRACE)
-        return CostLevels(order, priorities, self._snapshot, slow), sums
+        restart = int(self._settings.plan.restart_seconds)
+        return CostLevels(order, priorities, self._snapshot, slow, restart), sums
 
     def _units(
         self,
@@ -524,7 +527,7 @@ class Build:
         for entry in gathered.candidates:
             units = [entry[0]]
             try:
-                costs = CostLevels(self._order, [units[0].priority], self._snapshot, {})
+                costs = CostLevels(self._order, [units[0].priority], self._snapshot, {}, 0)
                 costs.candidates(units, self._planning.victim_costs.of(units))
                 self._budgets(replace(NOBODY, candidates=(entry,)), costs)
             except OutOfTime:

@@ -1,7 +1,7 @@
 """The cost vector of one problem: an order of levels, spelled out for its victims.
 
-"by-priority" becomes two levels for each priority among the candidates, gangs
-broken before pods evicted, from the highest down.
+"by-priority" becomes two levels for each priority among the candidates, gangs broken before pods
+evicted, from the highest down. "work-by-priority" becomes three: the work lost comes before both.
 """
 
 from __future__ import annotations
@@ -24,24 +24,35 @@ class CostLevels:
         priorities: Iterable[int],
         snapshot: Snapshot,
         slow: Mapping[str, int],
+        restart_seconds: int,
     ) -> None:
-        """``slow``: candidate's uid -> pods of it that take longer to end than is waited for."""
+        """``slow``: candidate's uid -> pods of it that take longer to end than is waited for.
+
+        ``restart_seconds``: what the start of a pod takes, and once more that of a gang; so much
+        work is lost in addition, that a gang of one minute is not free.
+        """
         names: list[str] = []
+        self._work_at: dict[int, int] = {}
+        """Priority -> index of the work lost there."""
         self._at_priority: dict[int, int] = {}
         """Priority -> index of its gangs; its pods come next."""
         for level in order:
-            if level is CostLevel.BY_PRIORITY:
+            if level in (CostLevel.BY_PRIORITY, CostLevel.WORK_BY_PRIORITY):
                 for priority in sorted(set(priorities), reverse=True):
+                    if level is CostLevel.WORK_BY_PRIORITY:
+                        self._work_at[priority] = len(names)
+                        names.append(f"work@{priority}")
                     self._at_priority[priority] = len(names)
                     names += [f"gangs@{priority}", f"pods@{priority}"]
             else:
                 names.append(str(level))
         self.names = tuple(names)
         self._index = {name: at for at, name in enumerate(names)}
-        self._pods, self._gpus, self._grace, self._work, self._age = map(
+        self._pods, self._grace, self._work, self._age = map(
             self._index.get,
-            (CostLevel.PODS, CostLevel.GPUS, CostLevel.GRACE, CostLevel.WORK, CostLevel.AGE),
+            (CostLevel.PODS, CostLevel.GRACE, CostLevel.WORK, CostLevel.AGE),
         )
+        self._restart = restart_seconds
         self._slow = slow
         self._counts: dict[tuple[int, int, bool], list[int]] = {}
         self._snapshot = snapshot
@@ -64,17 +75,16 @@ class CostLevels:
 
     def candidates(self, units: Sequence[VictimUnit], sums: Sequence[VictimSums]) -> list[Vector]:
         """Return the cost of evicting each unit."""
-        gpus, grace, work, age = self._gpus, self._grace, self._work, self._age
+        grace, age, works = self._grace, self._age, self._work is not None or self._work_at
         nodes, now = self._snapshot.nodes, self._snapshot.now
         found = []
         for unit, summed in zip(units, sums, strict=True):
             vector = self._counted(unit.priority, len(unit.pods), breaks=unit.breaks_gang).copy()
-            if gpus is not None:
-                vector[gpus] = summed.gpus
             if grace is not None:
                 vector[grace] = self._slow.get(unit.uid, 0)
-            if work is not None:
-                vector[work] = summed.work(unit, nodes, now)
+            if works:
+                restart = self._restart * (1 + unit.breaks_gang)
+                self._lose(vector, unit.priority, summed.work(unit.pods, nodes, now, restart))
             if age is not None:
                 vector[age] = summed.age(unit, now)
             found.append(tuple(vector))
@@ -95,11 +105,18 @@ class CostLevels:
                 vector[self._pods] = pods
         return vector
 
-    def breaking(self, gang: ElasticCandidate) -> Vector:
+    def breaking(self, gang: ElasticCandidate, summed: VictimSums) -> Vector:
         """Return what is paid once when more than a gang's surplus goes."""
         vector = self._nothing()
         self._break(vector, gang.priority)
+        self._lose(vector, gang.priority, -(-self._restart * summed.held // 1000))
         return tuple(vector)
+
+    def _lose(self, vector: list[int], priority: int, work: int) -> None:
+        """Count work that is lost."""
+        for at in (self._work_at.get(priority), self._work):
+            if at is not None:
+                vector[at] = work
 
     def _break(self, vector: list[int], priority: int) -> None:
         """Count one gang broken."""

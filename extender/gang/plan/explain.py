@@ -20,6 +20,7 @@ from extender.gang.plan.victim_reasons import excludes
 from extender.gang.plan.ways_out import ways_out
 from extender.groups.workload_priority import WHAT as WORKLOAD_CLASS
 from extender.model import texts
+from extender.model.cost_order import cost_words
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Code, Hold, Plan, Proof, Refusal
@@ -123,8 +124,8 @@ def _proof_line(plan: Plan) -> str:
     for cost in plan.costs:
         if cost.value != cost.bound:
             return (
-                f"not proved least: {cost.level} costs {cost.value}, "
-                f"and at least {cost.bound} is certain"
+                f"not proved least: {cost.level} costs {cost_words(cost.level, cost.value)}, "
+                f"and at least {cost_words(cost.level, cost.bound)} is certain"
             )
     return "not proved least: a placement rule had to be checked after the search"
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from extender.model.cost_order import CostLevel
+from extender.model.cost_order import CostLevel, cost_words
 from extender.model.plan import Plan, Refusal, Victim
 from extender.model.texts import counted
 
@@ -47,11 +47,11 @@ def difference(
     spared, added = _without(was, now), _without(now, was)
     costs = _costs(before)
     then = _costs(after)
-    one_only = set(before_order) ^ set(after_order)
     levels = [
         LevelDifference(level, costs.get(level, 0), then.get(level, 0))
         for level in dict.fromkeys((*costs, *then))
-        if costs.get(level, 0) != then.get(level, 0) and _named(level) not in one_only
+        if costs.get(level, 0) != then.get(level, 0)
+        and _counts(level, before_order) == _counts(level, after_order)
     ]
     return Difference(_words(before, after, len(spared), len(added)), spared, added, levels)
 
@@ -64,7 +64,11 @@ def told(found: Difference) -> list[str]:
             of = f", {victim.gang}" if victim.gang else ""
             name = f"{victim.namespace}/{victim.name}"
             lines.append(f"  {sign} {name} on {victim.node} (priority {victim.priority}{of})")
-    lines += [f"  {one.level}: {one.before} before, {one.after} changed" for one in found.levels]
+    lines += [
+        f"  {one.level}: {cost_words(one.level, one.before)} before, "
+        f"{cost_words(one.level, one.after)} changed"
+        for one in found.levels
+    ]
     return lines
 
 
@@ -72,9 +76,13 @@ def _costs(answer: Plan | Refusal) -> dict[str, int]:
     return {cost.level: cost.value for cost in answer.costs} if isinstance(answer, Plan) else {}
 
 
-def _named(level: str) -> str:
-    """A level as orders name it: those of one priority stand for by-priority."""
-    return CostLevel.BY_PRIORITY if "@" in level else level
+def _counts(level: str, order: Sequence[str]) -> bool:
+    """Whether an order counts a level, which may be that of one priority."""
+    kind, at, _ = level.partition("@")
+    if not at:
+        return level in order
+    by_work = CostLevel.WORK_BY_PRIORITY in order
+    return by_work or (kind != "work" and CostLevel.BY_PRIORITY in order)
 
 
 def _without(some: Sequence[Victim], others: Sequence[Victim]) -> list[Victim]:
