@@ -296,10 +296,13 @@ class World:
                 document["spec"].pop("schedulingGates", None)
                 if step.get("mirror"):
                     document["metadata"].setdefault("annotations", {})[MIRROR_ANNOTATION] = "mine"
-                document["status"] = {"phase": "Running", "startTime": "2027-01-15T07:00:01Z"}
-                if step.get("unready"):
-                    document["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
-                    self.seen["unready"] += 1
+                ready = {"type": "Ready", "status": "False" if step.get("unready") else "True"}
+                self.seen["unready"] += bool(step.get("unready"))
+                document["status"] = {
+                    "phase": "Running",
+                    "startTime": "2027-01-15T07:00:01Z",
+                    "conditions": [ready],
+                }
                 if step["ends"]:
                     meta = document["metadata"]
                     meta["deletionTimestamp"] = rfc3339(NOW + step["ends"])

@@ -319,7 +319,7 @@ def chaos(seed: int, count: int, fault_rate: float) -> None:
     [
         ({"lease_seconds": 10.0}, "leaseSeconds must exceed leadership.renewSeconds"),
         ({"renew_seconds": 2.4}, "renewSeconds must exceed 1.2 times"),
-        ({"retry_seconds": 0.0}, "retrySeconds must be positive"),
+        ({"retry_seconds": 0.0}, "retrySeconds must be at least 0.1"),
         ({"lease_seconds": 0.5, "renew_seconds": 0.4, "retry_seconds": 0.1}, "at least 1"),
         ({"name": ""}, "name must not be empty"),
     ],

@@ -26,6 +26,7 @@ from extender.gang.core.preemption import _Step, drafted
 from extender.gang.core.reservations import Preemption
 from extender.gang.core.victim_group import Tables
 from extender.gang.leader_election.elector import Elector
+from extender.gang.status.notices import Notices
 from extender.kube.api_errors import Conflict
 from extender.model.gang import UNIT_ALL, Gang
 from tests.simulation.limits import SmallObjects
@@ -101,7 +102,10 @@ def _forgets_begun_units() -> list[tuple[Any, str, Any]]:
 
 def _silent_refusals() -> list[tuple[Any, str, Any]]:
     """A real eviction that is refused is tried again and told to nobody."""
-    return [(_Step, "_refused", lambda self, refused: None)]
+    return [
+        (_Step, "_refused", lambda self, refused: None),
+        (Notices, "broken", lambda self, refused, preemption: None),
+    ]
 
 
 def _resumes_blindly() -> list[tuple[Any, str, Any]]:

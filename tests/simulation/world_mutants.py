@@ -47,7 +47,12 @@ def _urgent_for_ever() -> Patches:
 
 def _as_urgent_as_it_was() -> Patches:
     """So is how urgent the gang of a plan is."""
-    return [(Preconditions, "less_urgent", lambda self, preemption: "")]
+    no_longer = Preconditions.no_longer
+
+    def asked(self: Any, preemption: Any, *, evicts: bool = False) -> str:
+        return no_longer(self, preemption)
+
+    return [(Preconditions, "no_longer", asked)]
 
 
 def _goes_on_from_what_is_lost() -> Patches:
