@@ -9,6 +9,7 @@ MOST_WHY = 200
 """Characters of the reason that are told; it may quote what the object says."""
 
 
+ABSENT = "does not exist"
 UNREAD = "is not served or must not be read"
 
 
@@ -26,4 +27,4 @@ def why_absent(source: str, namespace: str, name: str, snapshot: Snapshot) -> st
         return f"cannot be read: {why if len(why) <= MOST_WHY else quoted(why)}"
     if (source, "", "") in snapshot.unreadable:
         return "does not exist, or cannot be read as many others of its kind"
-    return "does not exist"
+    return ABSENT

@@ -4,13 +4,15 @@ Nothing is evicted for such a gang, whichever finalizer the object waits for. Wi
 foregroundDeletion, or one of an operator, its pods go with it or after it. A PodGroup that is gone
 starts no gang, and its protection (podgroup-protection, Kubernetes 1.37) keeps it only as long as
 pods of it are there. With "orphan" the pods stay, and the garbage collector needs a moment: once
-the owner is gone the gang is what its pods say. As a victim the gang is what it was.
+the owner is gone the gang is what its pods say. With background deletion the owner is gone first:
+pods that still name it as their controller go in a moment. As a victim the gang is what it was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from extender.groups.absent import ABSENT, why_absent
 from extender.groups.composite import chain_of
 from extender.groups.jobset import LABEL as JOBSET
 from extender.groups.leader_worker_set import NAME as LEADER_WORKER_SET
@@ -29,9 +31,25 @@ BY_LABEL = ((JOBSET, "jobset"), (LEADER_WORKER_SET, "leader-worker-set"))
 
 
 def ending(key: GangKey, members: Sequence[Pod], snapshot: Snapshot) -> tuple[str, ...]:
-    """Return which of the gang's objects are being deleted; of each kind one is told."""
+    """Return which of the gang's objects are being deleted or gone; of each kind one is told."""
     found = {row.source: row for row in _rows(key, members, snapshot) if row.ending}
-    return tuple(f"{_named(row)} is being deleted" for row in found.values())
+    told = tuple(f"{_named(row)} is being deleted" for row in found.values())
+    return told or tuple(_gone(key, members, snapshot))[:1]
+
+
+def _gone(key: GangKey, members: Sequence[Pod], snapshot: Snapshot) -> Iterator[str]:
+    """Yield the controllers of waiting members that are not there any more.
+
+    Jobs are read in part, so that one that is not known may be there.
+    """
+    for owner in {pod.owner for pod in members if pod.owner is not None and not pod.node}:
+        for source in BY_KIND.get(owner.kind, ()):
+            row = snapshot.groups.get((source, key.namespace, owner.name))
+            if owner.kind == OWNER_KINDS[JOB].kind or source not in snapshot.group_sources:
+                continue
+            there = row is not None and row.uid == owner.uid
+            if not there and why_absent(source, key.namespace, owner.name, snapshot) == ABSENT:
+                yield f"{owner.kind} {key.namespace}/{owner.name}, which made its pods, is gone"
 
 
 def owner_names(members: Sequence[Pod]) -> set[str]:

@@ -165,3 +165,40 @@ def test_a_kept_gang_is_another_one_when_its_owners_deletion_begins() -> None:
     after = snapshot(members, [group(CORE), replace(stays, ending=True)])
     gangs.renew(replace(after, members=before.members, nodes=before.nodes))
     assert not gangs[key].in_order
+
+
+def test_pods_whose_controller_is_gone_start_no_gang() -> None:
+    """It was deleted in the background: the garbage collector deletes its pods in a moment. With
+    "orphan" it has taken their owner references away before."""
+    other = decode_group("ray-cluster", document("ray-cluster", "other", RAY_SPEC))
+    members = [pod(f"p{i}", group="g", owner=owned("RayCluster", "r")) for i in range(2)]
+    (why,) = resolved(members, group(CORE), other).unplanned
+    assert why == "RayCluster ns/r, which made its pods, is gone"
+    again = decode_group("ray-cluster", document("ray-cluster", "r", RAY_SPEC, uid="another"))
+    (why,) = resolved(members, group(CORE), again).unplanned
+    assert "is gone" in why
+    orphans = [pod(f"p{i}", group="g") for i in range(2)]
+    assert resolved(orphans, group(CORE), other).in_order
+    unread = snapshot(members, [group(CORE)])
+    (gang,) = RESOLVER.resolve_all(replace(unread, group_sources=frozenset({"core"})))
+    assert gang.in_order
+
+
+def test_a_kept_gang_is_another_one_when_its_owner_is_gone() -> None:
+    gangs = Gangs(RESOLVER)
+    stays = decode_group("ray-cluster", document("ray-cluster", "r", RAY_SPEC))
+    members = [pod(f"p{i}", group="g", owner=owned("RayCluster", "r")) for i in range(2)]
+    before = snapshot(members, [group(CORE), stays])
+    (key,) = before.members
+    gangs.renew(before)
+    assert gangs[key].in_order
+    after = snapshot(members, [group(CORE)])
+    gangs.renew(
+        replace(
+            after,
+            members=before.members,
+            nodes=before.nodes,
+            group_sources=before.group_sources,
+        )
+    )
+    assert not gangs[key].in_order

@@ -26,12 +26,8 @@ def pods(kind: str, count: int, *, on: int = 0) -> list[Pod]:
 
 def job(kind: str, count: int) -> GroupObject:
     field = {"PyTorchJob": "pytorchReplicaSpecs", "TFJob": "tfReplicaSpecs"}[kind]
-    return read(
-        kind.lower(),
-        document(
-            kind.lower(), "g", {field: {"Worker": {"replicas": count, "template": template()}}}
-        ),
-    )
+    spec = {field: {"Worker": {"replicas": count, "template": template()}}}
+    return read(kind.lower(), document(kind.lower(), "g", spec, uid=kind))
 
 
 JOBS = [job("PyTorchJob", 3), job("TFJob", 2)]
@@ -74,6 +70,6 @@ def test_one_of_them_alone_is_as_ever() -> None:
 def test_one_that_is_suspended_keeps_the_other_from_nothing() -> None:
     workers = {"Worker": {"replicas": 2, "template": template()}}
     spec = {"tfReplicaSpecs": workers, "runPolicy": {"suspend": True}}
-    groups = [JOBS[0], read("tfjob", document("tfjob", "g", spec))]
+    groups = [JOBS[0], read("tfjob", document("tfjob", "g", spec, uid="TFJob"))]
     gang = resolved([*pods("PyTorchJob", 3), *pods("TFJob", 1)], groups)
     assert (gang.missing, gang.in_order, gang.complete) == (3, True, True)

@@ -9,6 +9,7 @@ import pytest
 
 from extender.model.decode import decode_documents
 from extender.model.errors import InvalidInput
+from extender.model.gang import Gang
 from extender.model.objects import GangKey, GroupObject
 from tests.groups import owners, recorded
 from tests.groups.owner_gangs import RESOLVER, made, members, only
@@ -225,15 +226,16 @@ class TestOthers:
         torch = {"pytorchReplicaSpecs": replicas, "runPolicy": policy}
         jobs = jobset(replicated("w", replicas=2, each=2))
         jobs["spec"]["suspend"] = suspended
+
+        def of(dialect: str, source: str, spec: dict[str, Any]) -> Gang:
+            pod = recorded.pod(dialect, 0, 4)
+            assert pod.owner is not None
+            made = owners.document(source, "g-0", spec, uid=pod.owner.uid)
+            return only([pod], [read(source, made)])
+
         for gang in (
-            only(
-                [recorded.pod("ray-cluster", 0, 4)],
-                [read("ray-cluster", owners.document("ray-cluster", "g-0", ray))],
-            ),
-            only(
-                [recorded.pod("training-operator", 0, 4)],
-                [read("pytorchjob", owners.document("pytorchjob", "g-0", torch))],
-            ),
+            of("ray-cluster", "ray-cluster", ray),
+            of("training-operator", "pytorchjob", torch),
             only(members(1), [read("jobset", jobs)], "job"),
         ):
             assert gang.min_count == (1 if suspended else 4)
