@@ -6,7 +6,6 @@ extender.search.census, extender.gang.plan.units or .preemptability, keeps nothi
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections.abc import Iterable, Sequence
 
@@ -17,7 +16,7 @@ from extender.fit.static import static_mask
 from extender.fit.view import ClusterView
 from extender.gang.incremental.classes import classes_of
 from extender.gang.incremental.protection import Protections, Shield, oldest_start
-from extender.gang.incremental.victims import held, leaves_in_time, lingers, lost_work
+from extender.gang.incremental.victims import ONE, held, leaves_in_time, lingers, lost_work
 from extender.gang.plan.topology_domains import domain_keys, domain_numbers, required_domains
 from extender.groups.resolver import Resolver
 from extender.model.gang import UNIT_ALL, Gang
@@ -101,7 +100,7 @@ def everything(
             node = state.nodes.get(pod.node)
             total += lost_work(pod, node, state.now) if alive else 0
             total += RESTART * restarts * held(pod, node)
-        return math.ceil(total / 1000)
+        return -(-total // ONE)
 
     def cost(pods: tuple[Pod, ...], **counts: int) -> Vector:
         found = dict.fromkeys(levels, 0)

@@ -245,19 +245,20 @@ def seats_without(here: World, gone: Iterable[Bound], without: int) -> bool:
 def loss(here: World, victims: Iterable[Bound]) -> tuple[int, ...]:
     """Work, gangs and pods lost by priority, the most urgent first.
 
-    Work: the share of its node that a pod holds, in thousandths, times the seconds that it has run
-    and 300 for its restart; 300 more where its gang starts again. Rounded up for each pod that goes
-    alone, and for a gang that goes whole.
+    Work: the share of its node that a pod holds, in millionths, times the seconds that it has run,
+    0 while it is pending, and 300 for its restart; 300 more where its gang starts again. Rounded
+    up for each pod that goes alone, and for a gang that goes whole.
     """
     gone = list(victims)
     counts = Counter((each.priority, "pods") for each in gone)
     whole = 0
     for each in gone:
-        share = 1000 if each.app == "gpu" else each.cpu * 1000 // here.cpus
-        whole += share * (each.age + 600) if each.gang else 0
-        alone = 0 if each.gang else share * (each.age + 300)
-        counts[each.priority, "work"] += ceil(alone / 1000)
-    counts[GANG_PRIORITY, "work"] += ceil(whole / 1000)
+        share = 10**6 if each.app == "gpu" else each.cpu * 10**6 // here.cpus
+        age = 0 if each.pending else each.age
+        whole += share * (age + 600) if each.gang else 0
+        alone = 0 if each.gang else share * (age + 300)
+        counts[each.priority, "work"] += ceil(alone / 10**6)
+    counts[GANG_PRIORITY, "work"] += ceil(whole / 10**6)
     counts[GANG_PRIORITY, "gangs"] = int(any(each.gang for each in gone))
     return tuple(
         counts[priority, what] for priority in (200, 50, 5, 0) for what in ("work", "gangs", "pods")

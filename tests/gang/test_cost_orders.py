@@ -10,7 +10,7 @@ from math import ceil
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.incremental.victims import held
+from extender.gang.incremental.victims import ONE, held
 from extender.model.cost_order import LEVELS, ORDERS, order_of, spares_by_priority
 from extender.model.errors import InvalidInput
 from extender.model.objects import DisruptionBudget, LabelSelector, Pod, Requirement
@@ -144,12 +144,33 @@ def test_what_is_evicted_beside_the_room_that_is_needed_counts() -> None:
         ("vpc.amazonaws.com/efa", 0.5),
         ("nvidia.com/gpumem", 0.5),
         ("nvidia.com/gpu.shared", 0.5),
+        ("gpu.intel.com/millicores", 0.5),
+        ("gpu.intel.com/memory.max", 0.5),
+        ("gpu.intel.com/xe_monitoring", 0.5),
+        ("koordinator.sh/gpu", 0.5),
     ],
 )
 def test_what_counts_as_a_gpu(resource: str, gpus: float) -> None:
     """Of what else a pod asks its share of the node counts."""
     made = replace(pod("a", on="n0"), requests=(("cpu", 100), (resource, 4)))
-    assert held(made, node("n0", 4, None, **{resource: 8})) == 1000 * gpus
+    assert held(made, node("n0", 4, None, **{resource: 8})) == ONE * gpus
+
+
+def test_many_small_pods_of_weeks_are_not_nothing() -> None:
+    """Ten pods of 0.1 of 128 CPU, each less than a thousandth of its node, or one of 1 CPU."""
+    low = [pod(f"old-{i}", cpu=0.1, on="n0", started=OLD) for i in range(10)]
+    low.append(pod("new", cpu=1, on="n1", started=NEW))
+    kept = [pod(f"kept-{on}", cpu=127, on=on, priority=50) for on in ("n0", "n1")]
+    high = pod("high", cpu=1, group="high", priority=9)
+    state = snapshot([node("n0", 128), node("n1", 128)], [*low, *kept, high], [group("high", 1)])
+    assert evicted(plan_for(state, "high")) == {"new"}
+
+
+def test_a_pod_that_never_ran_has_computed_nothing() -> None:
+    """kubelet says its start, and its image has not come for a month."""
+    stuck = replace(holding("stuck", "n0", 8, OLD), phase="Pending")
+    state = full_of([stuck, holding("new", "n1", 8, NEW)], {}, 8, 1)
+    assert evicted(plan_for(state, "high")) == {"stuck"}
 
 
 def test_a_restart_costs_what_is_configured() -> None:
@@ -368,8 +389,8 @@ def costs_in(order: str, chosen: Iterable[VictimUnit]) -> tuple[int, ...]:
 def lost_with(unit: VictimUnit) -> int:
     """Seconds of a node, rounded up."""
     restarts = 2 if len(unit) > 1 else 1
-    shares = [(each, dict(each.requests)["cpu"] * 1000 // 4000) for each in unit]
-    return ceil(sum(s * (NOW - each.started + 300 * restarts) for each, s in shares) / 1000)
+    shares = [(each, dict(each.requests)["cpu"] * 10**6 // 4000) for each in unit]
+    return ceil(sum(s * (NOW - each.started + 300 * restarts) for each, s in shares) / 10**6)
 
 
 OTHERWISE = {"pdb-violations", "topology", "grace", "reservations", "waits"}

@@ -176,7 +176,7 @@ def test_shares_of_nodes() -> None:
     def work() -> None:
         for number in range(600):
             asked = tuple((f"e.com/{number}-{i}", 1) for i in range(128))
-            assert victims._held(asked, asked) == 1000
+            assert victims._held(asked, asked) == victims.ONE
 
     assert kept_by(work) < 2 * MIB
 

@@ -13,6 +13,7 @@ from weakref import ref
 from msgspec import Struct
 
 from extender.gang.incremental.victims import (
+    ONE,
     ElasticCandidate,
     VictimUnit,
     held,
@@ -30,7 +31,7 @@ class VictimSums(Struct, frozen=True, gc=False):
     starts: int
     """Sum of their starts, in seconds."""
     held: int
-    """Sum of the GPUs that they hold, in thousandths (extender.gang.incremental.victims.held)."""
+    """Sum of the GPUs that they hold, in millionths (extender.gang.incremental.victims.held)."""
     held_starts: int
     """Sum of that times start or last checkpoint."""
     steady_from: float
@@ -51,7 +52,7 @@ class VictimSums(Struct, frozen=True, gc=False):
             lost = sum(lost_work(pod, nodes.get(pod.node), now) for pod in pods)
         else:
             lost = self.held * int(now) - self.held_starts
-        return -(-(lost + restart * self.held) // 1000)
+        return -(-(lost + restart * self.held) // ONE)
 
 
 Costly = VictimUnit | ElasticCandidate
@@ -100,11 +101,12 @@ class VictimCosts:
             grace = max(grace, pod.grace)
             amount = held(pod, self._nodes.get(pod.node))
             holds += amount
-            if not pod.started:
-                # Nothing is lost with it: it counts as started now, whenever that is.
-                steady_from = float("inf") if amount else steady_from
-                continue
             since = working_since(pod)
+            if not since and amount:
+                # Nothing is lost with it: it counts as started now, whenever that is.
+                steady_from = float("inf")
+            if not pod.started:
+                continue
             steady_from = max(steady_from, since, pod.started)
             if since % 1 or pod.started % 1:
                 steady_from = float("inf")

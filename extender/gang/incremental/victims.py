@@ -16,12 +16,15 @@ from extender.model.settings import EvictionSettings, PlanSettings, SeatSettings
 CHECKPOINT_ANNOTATION = "podgroup-extender.io/last-checkpoint"
 
 ACCELERATOR = re.compile(
-    r"gpu\.[^/]*/.*"
-    r"|[^/]*/(p?gpu|tpu|npu|hpu|xpu|dcu|mlu\d*|gaudi\d*|neuron(core|device)?|ascend\w*|mig-.*)",
+    r"gpu\.[^/]*/(i915|xe)"
+    r"|(?!koordinator\.sh/)[^/]*/(p?gpu|tpu|npu|hpu|xpu|dcu|mlu\d*|gaudi\d*|neuron(core|device)?|ascend\w*|mig-.*)",
     re.IGNORECASE,
 )
 """Extended resources that count as GPUs, by the names that vendors' device plugins use. Network
-adapters, shares of a GPU and memory of a GPU are none."""
+adapters, shares of a GPU (Intel's millicores, Koordinator's hundredths) and memory of a GPU are
+none."""
+ONE = 1_000_000
+"""A GPU, or a node, as what is held is counted: 0.1 CPU of 192 is not nothing."""
 MOST_REMEMBERED = 32
 """Resources of a pod and its node together; real ones have a dozen."""
 MOST_TIME = 64
@@ -100,24 +103,28 @@ def lingers(
 
 
 def lost_work(pod: Pod, node: Node | None, now: float) -> int:
-    """Return the work that is lost with the pod, in thousandths of a GPU times seconds.
+    """Return the work that is lost with the pod, in millionths of a GPU times seconds.
 
     What it holds times the time since it started or, where an annotation or a condition of the pod
     says so, since its last checkpoint.
     """
-    return held(pod, node) * max(0, int(now - working_since(pod))) if pod.started else 0
+    since = working_since(pod)
+    return held(pod, node) * max(0, int(now - since)) if since else 0
 
 
 def working_since(pod: Pod) -> float:
-    """Return since when the pod's work may be lost, 0 while it has not started."""
-    if not pod.started:
+    """Return since when the pod's work may be lost, 0 while it has not started.
+
+    kubelet says the start before it pulls images: while the pod is pending nothing is computed.
+    """
+    if not pod.started or pod.phase == "Pending":
         return 0.0
     since = max(pod.started, pod.checkpointed)
     return max(since, _checkpoint(pod.annotations)) if pod.annotations else since
 
 
 def held(pod: Pod, node: Node | None) -> int:
-    """Return the GPUs that the pod holds, in thousandths; of a node where it holds none.
+    """Return the GPUs that the pod holds, in millionths; of a node where it holds none.
 
     It holds at most what its node has: kubelet lets a pod run whatever it asks for of a resource
     that the node does not list. A pod without a GPU holds its dominant share of the node.
@@ -138,10 +145,10 @@ def _computed(requests: Requests, allocatable: Requests) -> int:
         min(amount, whole.get(name, 0)) for name, amount in requests if ACCELERATOR.fullmatch(name)
     )
     if devices:
-        return 1000 * devices
+        return ONE * devices
     return max(
         (
-            min(1000, amount * 1000 // whole[name])
+            min(ONE, amount * ONE // whole[name])
             for name, amount in requests
             if name != "pods" and whole.get(name)
         ),

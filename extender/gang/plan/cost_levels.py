@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from extender.gang.incremental.victim_costs import VictimSums
-from extender.gang.incremental.victims import ElasticCandidate, VictimUnit
+from extender.gang.incremental.victims import ONE, ElasticCandidate, VictimUnit
 from extender.model.cost_order import CostLevel
 from extender.model.snapshot import Snapshot
 from extender.search.problem import Vector
@@ -109,7 +109,7 @@ class CostLevels:
         """Return what is paid once when more than a gang's surplus goes."""
         vector = self._nothing()
         self._break(vector, gang.priority)
-        self._lose(vector, gang.priority, -(-self._restart * summed.held // 1000))
+        self._lose(vector, gang.priority, -(-self._restart * summed.held // ONE))
         return tuple(vector)
 
     def _lose(self, vector: list[int], priority: int, work: int) -> None:
