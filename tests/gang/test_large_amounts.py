@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from extender.gang.incremental.planning_cache import PlanningCache
 from extender.groups.resolver import Resolver
-from extender.model.objects import Node, Pod
+from extender.model.objects import GroupObject, Node, Pod
+from extender.model.owner_kinds import DEVICE_CLASS_SOURCE
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import Settings
 from tests.gang.world import NOW, evicted, group, plan_for, pod, seats, snapshot
@@ -140,3 +141,21 @@ def test_a_claim_beyond_the_node_is_no_shield() -> None:
     alone = plan_for(snapshot(nodes[:1], [liar, high], [group("high", 1)]), "high")
     assert isinstance(alone, Plan)
     assert {cost.level: cost.value for cost in alone.costs}["work@0"] == 4 * (10 + 300)
+
+
+def test_a_claim_of_devices_that_no_node_counts_is_no_shield() -> None:
+    """kubelet runs a pod that names its node, whatever it asks for of what a DeviceClass names."""
+    device = "example.com/gpu"
+    of = GroupObject(DEVICE_CLASS_SOURCE, "u", "", "gpu", of=device)
+    nodes = [
+        Node(name=f"n{i}", uid=f"n{i}", allocatable=(("cpu", 8000), ("pods", 9))) for i in (0, 1)
+    ]
+    liar = replace(
+        pod("liar", on="n0", started=NOW - 10), requests=(("cpu", 8000), (device, 10**9))
+    )
+    other = replace(
+        pod("other", on="n1", started=NOW - 10**6), requests=(("cpu", 8000), (device, 8))
+    )
+    high = replace(pod("high", priority=10, group="high"), requests=(("cpu", 8000),))
+    answer = plan_for(snapshot(nodes, [liar, other, high], [group("high", 1), of]), "high")
+    assert evicted(answer) == {"liar"}

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from extender.model.extended_resources import NOT_COUNTED
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Node, Pod, Requests
 from extender.model.settings import EvictionSettings, PlanSettings, SeatSettings
@@ -25,6 +26,9 @@ adapters, shares of a GPU (Intel's millicores, Koordinator's hundredths) and mem
 none."""
 ONE = 1_000_000
 """A GPU, or a node, as what is held is counted: 0.1 CPU of 192 is not nothing."""
+MOST_DEVICES = 32
+"""That kube-scheduler allocates to one ResourceClaim (AllocationResultsMaxSize of resource.k8s.io).
+No node says how many it has, and kubelet runs a pod that names its node whatever it asks for."""
 MOST_REMEMBERED = 32
 """Resources of a pod and its node together; real ones have a dozen."""
 MOST_TIME = 64
@@ -140,7 +144,7 @@ def _held(requests: Requests, allocatable: Requests) -> int:
 
 
 def _computed(requests: Requests, allocatable: Requests) -> int:
-    whole = dict(allocatable)
+    whole = {n: MOST_DEVICES if most == NOT_COUNTED else most for n, most in allocatable}
     devices = sum(
         min(amount, whole.get(name, 0)) for name, amount in requests if ACCELERATOR.fullmatch(name)
     )
