@@ -31,6 +31,7 @@ from extender.search.problem import (
     Problem,
     Solution,
     Unit,
+    Vector,
 )
 from extender.search.problem.stop import Countdown, Stop
 from extender.search.problem.verify import verify
@@ -357,6 +358,25 @@ def test_few_columns_that_hold_no_point_bring_in_those_that_do(
     assert answer.cost == cost
     assert answer.optimal
     assert found[-1], "the program of the answer before had to do"
+
+
+def test_a_level_beyond_what_floats_hold_is_asked_in_larger_units() -> None:
+    """Work first, as the default order has it, and 10^7 of it for each one of before."""
+    base = leader_and_workers(50, most_nodes=60)
+
+    def dear(cost: Vector) -> Vector:
+        return (cost[-1] * 10**7, *cost[:-1])
+
+    problem = replace(
+        base,
+        levels=("work", *base.levels[:-1]),
+        units=tuple(replace(unit, cost=dear(unit.cost)) for unit in base.units),
+        gangs=tuple(replace(gang, break_cost=dear(gang.break_cost)) for gang in base.gangs),
+    )
+    answer = ask(problem, openly(solver.search(problem)))  # type: ignore[arg-type]
+    assert answer is not None
+    assert answer.cost[0] > 10**9
+    assert 0.9999 * answer.cost[0] < answer.bound[0] <= answer.cost[0]
 
 
 @pytest.mark.parametrize(

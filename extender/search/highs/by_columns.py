@@ -90,16 +90,17 @@ class ByColumns:
         """Minimise until the end, from a first answer on: the bound, as far as it is known."""
         bound: list[int] = []
         for level, cost in enumerate(self.program.cost):
-            if self._cost(cost) > MOST_COST:
-                break
-            least = self._minimise(level, self.sure[level])
+            # In units of which the answer costs no more than floats tell apart, rounded down.
+            unit = max(1, -(-self._cost(cost) // MOST_COST))
+            asked, sure = _clipped(cost // unit), self.sure[level]
+            least = max(sure, unit * self._minimise(level, asked, sure if unit == 1 else 0))
             if least > self._cost(cost):
                 return []  # floats went astray somewhere: nothing of it is believed
             bound.append(least)
             if least < self._cost(cost):
                 break
             if least:
-                self.relaxation.hold(_clipped(cost), least)
+                self.relaxation.hold(asked, least // unit)
             else:
                 self.program.high[cost > 0] = 0
                 self.relaxation.bounds_changed()
@@ -160,9 +161,10 @@ class ByColumns:
 
         return np.where(floor.rise < 0, self.program.high, self.program.low)
 
-    def _minimise(self, level: int, least: int) -> int:
-        """The least of a level, as far as it becomes known; the answer becomes better meanwhile."""
-        cost = _clipped(self.program.cost[level])
+    def _minimise(self, level: int, cost: Any, least: int) -> int:
+        """The least of a level, as far as it becomes known; the answer becomes better meanwhile.
+
+        ``cost``: (variables,) of the level, as it is asked."""
         if not self._cost(cost):
             return 0
         floor = self.relaxation.floor(cost)
