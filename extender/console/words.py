@@ -77,7 +77,12 @@ ENDS = {
 """How an observed gang's waiting ended."""
 
 
-KINDS = {"work": "work lost", "gangs": "gangs broken", "pods": "pods evicted"}
+KINDS = {
+    "grace": "pods that end too late",
+    "work": "work lost",
+    "gangs": "gangs broken",
+    "pods": "pods evicted",
+}
 """What the levels of one priority count."""
 
 

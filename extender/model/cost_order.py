@@ -72,7 +72,8 @@ def order_of(
     """Return the named order with its tail; KeyError when there is none.
 
     ``impatient``: of a gang whose owner gives up after a while. A pod that takes longer to end goes
-    for nothing, so that counts right after priorities, where the order does not name the level.
+    for nothing, so that counts right after priorities, where the order does not name the level. Of
+    "work-by-priority" it counts at each priority (extender.gang.plan.cost_levels).
     ValueError when one of ``own`` names an unknown level, which ``problems_of`` says beforehand.
     """
     levels = _levels(*own[name]) if name in own else ORDERS[name]

@@ -64,6 +64,13 @@ def test_as_a_cost_it_decides_between_equals() -> None:
     state = snapshot(NODES, [*cluster(), *low([30, 10, 30, 10])])
     assert evicted(planned(state, COUNTED)) == {"low-1", "low-3"}
     assert evicted(planned(state)) == {"low-1", "low-3"}
+    # A slow pod that has computed a little less would be evicted in vain.
+    pods = [
+        replace(each, started=NOW - 60 if each.grace == 30 else NOW - 61)
+        for each in low([30, 10, 30, 10])
+    ]
+    younger = snapshot(NODES, [*cluster(), *pods])
+    assert evicted(planned(younger, COUNTED)) == {"low-1", "low-3"}
     # Where some must be slow they go, as a cost.
     slow = snapshot(NODES, [*cluster(), *low([30] * 4)])
     assert len(evicted(planned(slow, COUNTED))) == 2

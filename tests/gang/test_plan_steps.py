@@ -158,7 +158,7 @@ def test_a_budget_counts_at_the_first_level_of_an_order_that_has_no_level_for_it
     state = snapshot([], [])
     pods, budgets = CostLevel.PODS, CostLevel.PDB_VIOLATIONS
     for order, level in (((pods, CostLevel.BY_PRIORITY), 0), ((pods, budgets), 1)):
-        assert CostLevels(order, [1], state, {}, 300).budget_level == level
+        assert CostLevels(order, [1], state, {}, 300, impatient=False).budget_level == level
 
 
 def test_a_node_is_sure_where_nobody_stands_in_the_way_of_any_class() -> None:

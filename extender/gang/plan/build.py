@@ -458,7 +458,9 @@ class Build:
         }
         order = tuple(each for each in self._order if slow or each is not CostLevel.GRACE)
         restart = int(self._settings.plan.restart_seconds)
-        return CostLevels(order, priorities, self._snapshot, slow, restart), sums
+        impatient = self._gang.patience is not None
+        levels = CostLevels(order, priorities, self._snapshot, slow, restart, impatient=impatient)
+        return levels, sums
 
     def _units(
         self,
@@ -527,7 +529,9 @@ class Build:
         for entry in gathered.candidates:
             units = [entry[0]]
             try:
-                costs = CostLevels(self._order, [units[0].priority], self._snapshot, {}, 0)
+                costs = CostLevels(
+                    self._order, [units[0].priority], self._snapshot, {}, 0, impatient=False
+                )
                 costs.candidates(units, self._planning.victim_costs.of(units))
                 self._budgets(replace(NOBODY, candidates=(entry,)), costs)
             except OutOfTime:

@@ -2,6 +2,7 @@
 
 "by-priority" becomes two levels for each priority among the candidates, gangs broken before pods
 evicted, from the highest down. "work-by-priority" becomes three: the work lost comes before both.
+For a gang whose owner gives up after a while, pods that end too late come before that.
 """
 
 from __future__ import annotations
@@ -25,21 +26,29 @@ class CostLevels:
         snapshot: Snapshot,
         slow: Mapping[str, int],
         restart_seconds: int,
+        *,
+        impatient: bool,
     ) -> None:
         """``slow``: candidate's uid -> pods of it that take longer to end than is waited for.
 
         ``restart_seconds``: what the start of a pod takes, and once more that of a gang; so much
-        work is lost in addition, that a gang of one minute is not free.
+        work is lost in addition, that a gang of one minute is not free. ``impatient``: the owner
+        of the preemptor gives up after a while.
         """
         names: list[str] = []
         self._work_at: dict[int, int] = {}
         """Priority -> index of the work lost there."""
+        self._slow_at: dict[int, int] = {}
+        """Priority -> index of the pods that end too late for an owner who gives up."""
         self._at_priority: dict[int, int] = {}
         """Priority -> index of its gangs; its pods come next."""
         for level in order:
             if level in (CostLevel.BY_PRIORITY, CostLevel.WORK_BY_PRIORITY):
                 for priority in sorted(set(priorities), reverse=True):
                     if level is CostLevel.WORK_BY_PRIORITY:
+                        if impatient and slow:
+                            self._slow_at[priority] = len(names)
+                            names.append(f"grace@{priority}")
                         self._work_at[priority] = len(names)
                         names.append(f"work@{priority}")
                     self._at_priority[priority] = len(names)
@@ -82,6 +91,8 @@ class CostLevels:
             vector = self._counted(unit.priority, len(unit.pods), breaks=unit.breaks_gang).copy()
             if grace is not None:
                 vector[grace] = self._slow.get(unit.uid, 0)
+            if self._slow_at:
+                vector[self._slow_at[unit.priority]] = self._slow.get(unit.uid, 0)
             if works:
                 restart = self._restart * (1 + unit.breaks_gang)
                 self._lose(vector, unit.priority, summed.work(unit.pods, nodes, now, restart))
