@@ -110,7 +110,7 @@ class Observer:
             self._case_closed,
             self._gang_broken,
         )
-        self._evidence = NodeLists(clocks)
+        self._evidence = NodeLists(clocks, source)
         self._waiting = Waiting(
             clocks,
             settings.plan.retry_seconds,

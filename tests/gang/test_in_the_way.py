@@ -25,7 +25,8 @@ from extender.model.objects import GangKey, Pod, PodShape
 from extender.model.plan import Hold, Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
-from tests.gang.rig import PODS, Obj, Rig
+from extender.sandbox.faults import Fault
+from tests.gang.rig import PODS, REAL_DELETE, Obj, Rig, held_back, let_go
 from tests.gang.showing import Showing
 from tests.gang.world import evicted, gang_key, group, node, plan_for, pod, seats, snapshot
 
@@ -348,3 +349,48 @@ async def test_victims_that_are_named_while_a_plan_is_searched_for_count(
         await rig.preempt(f"g-{i}", n0=["low-0"], n1=["low-1"])
     assert {victim.name for victim in searched[0].victims} == {"low-0", "low-1"}
     assert victims(rig) == {"low-0", "low-1", "other"}
+
+
+async def test_a_plan_is_changed_once_the_first_attachment_is_free(wide: Rig) -> None:
+    """The node of a victim that has gone is accepted still: nothing else has changed there."""
+    rig = wide
+    for i in range(3):
+        await with_volume(rig, f"low-{i}", on=f"n{i}")
+    await rig.pod("full", cls="top", on="n3", cpu="4")
+    await rig.group("g", 2, "high")
+    for i in range(2):
+        await with_volume(rig, f"g-{i}")
+    offered = {f"n{i}": [f"low-{i}"] for i in range(3)}
+    held = held_back(rig, "POST", "configmaps", times=10_000)
+    for i in range(2):
+        await rig.preempt(f"g-{i}", **offered)
+    await rig.until(lambda: held.hits > 0, "the record is being written")
+    (plan,) = rig.coordinator.reservations
+    first, second = sorted(victim.name for victim in plan.plan.victims)
+    rig.server.faults.clear()
+    refuses = Fault(times=10_000, method="DELETE", path=f"{second}{REAL_DELETE}", status=429)
+    rig.server.faults.plan(refuses)
+    let_go(held)
+    await rig.until(lambda: rig.cache.pod_named("default", first) is None, "the first is gone")
+    node = rig.cached(second).node
+    await rig.client.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+    await rig.until(lambda: rig.outcomes("g").count("plan") > 1, "another node is planned with")
+    assert "gave-up" not in rig.outcomes("g")
+
+
+def test_seats_of_a_less_urgent_gang_with_volumes_are_taken_over() -> None:
+    low = [pod(f"low-{i}", on=f"n{i}", priority=1, cpu=3.5) for i in range(2)]
+    disk = PodShape(unmodelled=("persistentVolumeClaim",))
+    mid = [pod(f"mid-{i}", group="mid", priority=50, shape=disk) for i in range(2)]
+    high = [pod(f"high-{i}", group="high", priority=100, shape=disk) for i in range(2)]
+    groups = [group("mid", 2, priority=50), group("high", 2, priority=100)]
+    state = snapshot([node("n0"), node("n1")], [*low, *mid, *high], groups)
+    holds = tuple(
+        Hold(gang=gang_key("mid"), uid=p.uid, node=f"n{i}", requests=p.requests, priority=50)
+        for i, p in enumerate(mid)
+    )
+    resolver = Resolver(Settings().groups)
+    gang = resolver.resolve(gang_key("high"), state)
+    plan = Planner(Settings(), resolver).plan(GangQuestion(gang, state, holds=holds))
+    assert isinstance(plan, Plan), plan
+    assert plan.takes_over

@@ -16,14 +16,15 @@ that evicts nothing may seat them anywhere: a seat follows kube-scheduler's list
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec.structs import replace
 
+from extender.gang.plan.held_seats import gives_way
 from extender.gang.plan.question import GangQuestion
 from extender.model.bounds import OVERSIZE
 from extender.model.gang import Gang
-from extender.model.objects import EXCLUSIVE_DISK, VOLUME_CLAIM, Pod
+from extender.model.objects import EXCLUSIVE_DISK, VOLUME_CLAIM, GangKey, Pod
 from extender.model.plan import Plan, Refusal
 from extender.model.snapshot import EMPTY, Snapshot
 
@@ -61,27 +62,30 @@ def volumes_meet(plan: Plan, question: GangQuestion) -> bool:
     own = with_own(gang.pending)
     seated = [(seat.node, volumes[seat.uid]) for seat in plan.seats if volumes.get(seat.uid)]
     on = Counter(node for node, kind in seated if kind in own)
-    held = _nodes_held(question)
+    held = _nodes_held(question, plan.takes_over)
     return any(count > 1 for count in on.values()) or any(node in held for node, _ in seated)
 
 
-def beside_volumes(question: GangQuestion) -> dict[str, frozenset[str]]:
+def beside_volumes(question: GangQuestion, *, all_held: bool) -> dict[str, frozenset[str]]:
     """Return the question's masks with the nodes that others with volumes are to come to, for the
-    members with volumes."""
-    masks, held = dict(question.masks or {}), _nodes_held(question)
+    members with volumes; ``all_held``: also those whose seats may be taken over."""
+    giving = () if all_held else {h.gang for h in question.holds if gives_way(h, question.gang)}
+    masks, held = dict(question.masks or {}), _nodes_held(question, giving)
     for pod in question.gang.pending if held else ():
         if pod.shape.volumes:
             masks[pod.uid] = masks.get(pod.uid, frozenset()) | held
     return masks
 
 
-def _nodes_held(question: GangQuestion) -> frozenset[str]:
-    """Return the nodes of seats that are held for pods with volumes of other gangs."""
+def _nodes_held(question: GangQuestion, taken: Collection[GangKey]) -> frozenset[str]:
+    """Return the nodes of seats that are held for pods with volumes of other gangs, ``taken``
+    apart: their seats are given up for the plan."""
     waiting = question.snapshot.pending
     return frozenset(
         hold.node
         for hold in question.holds
         if hold.gang != question.gang.key
+        and hold.gang not in taken
         and (pod := waiting.get(hold.uid)) is not None
         and pod.shape.volumes
     )
@@ -105,5 +109,7 @@ def must_go(
     that do for their volumes."""
     told: Mapping[str, tuple[str, ...]] = snapshot.in_the_way.get(group[0].uid, EMPTY)
     for node, uids in told.items():
+        if not uids:
+            continue  # they have gone
         blocked[node] = tuple(sorted({*uids, *blocked.get(node, ())}))
     return blocked

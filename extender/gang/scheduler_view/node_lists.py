@@ -58,6 +58,8 @@ class Evicting(Struct, frozen=True):
     """Those of them that have volumes."""
     there: frozenset[str]
     """Uids of all pods with volumes that were on the node."""
+    shown: frozenset[str]
+    """Those of ``uids`` that were known to be there: where one is not any more it has gone."""
 
 
 class _Accepted(Struct, frozen=True):
@@ -192,9 +194,12 @@ class NodeLists:
         members = [pod for pod in gang.pending if pod.shape.volumes]
         for pod in members:
             for node, said in self.accepted.evicting(pod.uid).items():
-                if said.there == _with_volumes(node, snapshot):
+                now = _with_volumes(node, snapshot)
+                # Those that were to go may have gone: nothing else has changed then.
+                if now <= said.there and said.there - now <= said.shown:
+                    uids = tuple(uid for uid in said.uids if uid in now)
                     found = by_kind.setdefault(_kind(pod), {})
-                    found[node] = min(found.get(node, said.uids), said.uids)
+                    found[node] = min(found.get(node, uids), uids)
         return {pod.uid: by_kind[_kind(pod)] for pod in members if _kind(pod) in by_kind}
 
     def observe(self, old: Pod | None, new: Pod | None) -> None:
@@ -340,7 +345,7 @@ def _evicting(
         known = {other.uid for other in snapshot.bound.get(node, ())}
         holding = tuple(sorted(uid for uid in uids if uid in there or uid not in known))
         if holding:
-            said = Evicting(holding, there.union(holding))
+            said = Evicting(holding, there.union(holding), there.intersection(holding))
             found[node] = None if node in nominated else said
     return found
 
