@@ -150,7 +150,8 @@ class Resolver:
                 + topology.problems
                 + self._membership_problems(key, members, snapshot)
             ),
-            unplanned=ending(key, present, snapshot) or said.unplanned,
+            unplanned=ending(key, tuple(p for p in present if not p.deleting), snapshot)
+            or said.unplanned,
             notes=said.notes
             + gone.notes
             + priority_notes

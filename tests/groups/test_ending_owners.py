@@ -202,3 +202,13 @@ def test_a_kept_gang_is_another_one_when_its_owner_is_gone() -> None:
         )
     )
     assert not gangs[key].in_order
+
+
+def test_a_member_that_terminates_with_its_job_keeps_no_others() -> None:
+    """Its node is dead, so it stays for a while; the members of another Job are a gang."""
+    old = decode_group(JOB, document(JOB, "old", {}, deletionTimestamp=DELETED))
+    gone = replace(
+        pod("old", group="g", owner=owned("Job", "old")), node="dead", deleting=1_800_000_000.0
+    )
+    members = [pod(f"p{i}", group="g", owner=owned("Job", "new")) for i in range(2)]
+    assert resolved([gone, *members], group(CORE), old).in_order
