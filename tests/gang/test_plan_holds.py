@@ -18,7 +18,17 @@ from extender.gang.plan.validity import (
 )
 from extender.groups.resolver import Resolver
 from extender.model.gang import UNIT_SINGLE, Gang
-from extender.model.objects import DisruptionBudget, GangKey, LabelSelector, Node, Pod, Requirement
+from extender.model.objects import (
+    DisruptionBudget,
+    GangKey,
+    LabelSelector,
+    Node,
+    Pod,
+    PodAffinityTerm,
+    PodShape,
+    Requirement,
+    SpreadConstraint,
+)
 from extender.model.plan import Hold, Plan, Seat, Victim
 from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
@@ -69,10 +79,10 @@ def planned(*victims: Victim, waits: tuple[Victim, ...] = ()) -> Plan:
 def test_a_plan_rests_on_its_nodes_who_is_there_its_members_budgets_and_groups() -> None:
     before = cluster(pod("aside", on="n2"))
     plan = planned(victim("low-0", "n0"))
-    assert unchanged(plan, HIGH, before, before)
+    assert unchanged(plan, high(before), before, before)
 
     def still(**other: object) -> bool:
-        return unchanged(plan, HIGH, before, replace(before, generation=9, **other))
+        return unchanged(plan, high(before), before, replace(before, generation=9, **other))
 
     def anew(mapping: object, key: object, value: object) -> object:
         return {**mapping, key: value}  # type: ignore[dict-item]
@@ -88,12 +98,29 @@ def test_a_plan_rests_on_its_nodes_who_is_there_its_members_budgets_and_groups()
     assert still(bound=anew(before.bound, "n2", ()))
 
 
+def test_a_plan_of_members_that_count_other_pods_rests_on_all_nodes() -> None:
+    """A pod that they require in their zone may have been on any of its nodes."""
+    before = cluster(pod("aside", on="n2"))
+    now = replace(before, bound={**before.bound, "n2": ()})
+    term = PodAffinityTerm("zone", LabelSelector(), ("default",))
+    spread = SpreadConstraint("zone", 1, LabelSelector())
+    for shape in (
+        PodShape(affinity=(term,)),
+        PodShape(anti_affinity=(term,)),
+        PodShape(spread=(spread,)),
+    ):
+        gang = high(before)
+        members = tuple(replace(member, shape=shape) for member in gang.members)
+        assert not unchanged(planned(), replace(gang, members=members), before, now)
+        assert unchanged(planned(), replace(gang, members=members), before, before)
+
+
 def test_a_plan_rests_on_the_nodes_of_those_it_waits_for() -> None:
     before = cluster(pod("aside", on="n2"))
     now = replace(before, bound={**before.bound, "n2": ()})
-    assert unchanged(planned(), HIGH, before, now)
-    assert not unchanged(planned(waits=(victim("aside", "n2"),)), HIGH, before, now)
-    assert not unchanged(planned(victim("aside", "n2")), HIGH, before, now)
+    assert unchanged(planned(), high(before), before, now)
+    assert not unchanged(planned(waits=(victim("aside", "n2"),)), high(before), before, now)
+    assert not unchanged(planned(victim("aside", "n2")), high(before), before, now)
 
 
 # -- members ---------------------------------------------------------------------------------

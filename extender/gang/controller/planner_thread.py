@@ -15,7 +15,7 @@ import ctypes
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import inf
 from typing import Any, TypeVar
@@ -185,6 +185,20 @@ class PlannerThread:
     ) -> str:
         """Ask whether a plan's seats can all be taken on this snapshot (``Planner.check``)."""
         return await self._run(lambda: self.planner.check(gang, seats, going, snapshot, holds))
+
+    async def beside(
+        self,
+        plan: Plan,
+        gang: Gang,
+        victims: Iterable[Victim],
+        seated: Sequence[tuple[Gang, Mapping[str, str]]],
+        snapshot: Snapshot,
+        holds: Sequence[Hold],
+    ) -> str:
+        """Ask whether a plan holds beside others (``Planner.beside``)."""
+        return await self._run(
+            lambda: self.planner.beside(plan, gang, victims, seated, snapshot, holds)
+        )
 
     async def show(self, present: Callable[[], Snapshot]) -> Mapping[str, float]:
         """Show the planner how things stand: reading 150,000 pods must not wait for a gang.

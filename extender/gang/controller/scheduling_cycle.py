@@ -177,6 +177,8 @@ class SchedulingCycle:
                 answer = self._admission.too_many_evictions(answer, gang, before) or answer
             if isinstance(answer, Plan):
                 answer = await self._claims.refusal(answer, gang, snapshot) or answer
+            if isinstance(answer, Plan):
+                answer = await self._beside_others(answer, gang, snapshot) or answer
             seconds = self._clocks.monotonic() - began
             if isinstance(answer, Refusal):
                 # The list may be older than the snapshot: not a reason to stay with the answer.
@@ -291,6 +293,29 @@ class SchedulingCycle:
                 )
                 return Refusal(gang=gang.key, code=Code.SETTLING, message=message)
         return None
+
+    async def _beside_others(self, plan: Plan, gang: Gang, snapshot: Snapshot) -> Refusal | None:
+        """Return why the plan has to wait for other plans: for their victims, while those do not
+        terminate, or for members that need a victim of this one beside them."""
+        apart = {plan.gang, *plan.takes_over}
+        others = [each for each in self._reservations if each.key not in apart]
+        victims = [victim for each in others for victim in each.victims.values()]
+        beside = [
+            (self._admission.ours(self._resolver.resolve(each.key, snapshot)), each.seats)
+            for each in others
+            if any(pod.shape.affinity for pod in each.pods.values())
+        ]
+        if not plan.victims or not (victims or beside):
+            return None
+        holds = [hold for hold in self._reservations.holds() if hold.gang not in apart]
+        try:
+            why = await self.planner_thread.beside(plan, gang, victims, beside, snapshot, holds)
+        except Overran:
+            why = "it could not be compared with that"
+        if not why:
+            return None
+        message = f"pods are being evicted for other gangs; the gang is planned after that: {why}"
+        return Refusal(gang=plan.gang, code=Code.SETTLING, message=message)
 
     def _rolled_back(self, gang: Gang) -> Refusal | None:
         if not self.undoing(gang.key):
@@ -411,7 +436,7 @@ class SchedulingCycle:
         """Return why a plan made on ``snapshot`` does not hold now, "" when it does."""
         newest = self._preconditions.shown()
         plan = draft.plan
-        if not unchanged(plan, gang.key, snapshot, newest):
+        if not unchanged(plan, gang, snapshot, newest):
             present = self._gang_now(gang, newest)
             going = (*draft.victims.values(), *draft.waits.values())
             taken = {*plan.takes_over, gang.key}

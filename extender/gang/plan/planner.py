@@ -17,7 +17,7 @@ Nothing here acts, and nothing here reads a clock: equal input, equal plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from math import ceil, inf
@@ -29,6 +29,7 @@ from extender.fit.view import ClusterView
 from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.answers import Answers
+from extender.gang.plan.budgets import budget_use
 from extender.gang.plan.build import Build
 from extender.gang.plan.built import Built
 from extender.gang.plan.changes import NONE, HelpfulChanges, TriedChanges
@@ -204,8 +205,15 @@ class Planner:
         """Return another plan than ``found``, one that evicts pods where the members' volumes are
         certain, or none."""
         apart = seats_devices(found, question.gang, question.snapshot)
-        question = replace(question, masks=beside_volumes(question))
-        return told_of_volumes(self._plan(question, stop, devices_apart=apart, volumes_apart=True))
+        masks = beside_volumes(question, all_held=False)
+        other = self._apart(replace(question, masks=masks), stop, devices=apart)
+        if isinstance(other, Plan) and volumes_meet(other, question):
+            masks = beside_volumes(question, all_held=True)
+            other = self._apart(replace(question, masks=masks), stop, devices=apart)
+        return told_of_volumes(other)
+
+    def _apart(self, question: GangQuestion, stop: Stop, *, devices: bool) -> Plan | Refusal:
+        return self._plan(question, stop, devices_apart=devices, volumes_apart=True)
 
     def _plan(
         self,
@@ -327,6 +335,48 @@ class Planner:
                 return f"member {uid} is not pending any more"
         failed = failures(after, [(members[uid], node) for uid, node in seats.items()])
         return "; ".join(f"{pod.name} on {node}: {why}" for pod, node, why in failed[:3])
+
+    def beside(
+        self,
+        plan: Plan,
+        gang: Gang,
+        victims: Iterable[Victim],
+        seated: Sequence[tuple[Gang, Mapping[str, str]]],
+        snapshot: Snapshot,
+        holds: Sequence[Hold],
+    ) -> str:
+        """Return why the plan does not hold once ``victims``, those of other plans, have gone too,
+        or why the seats of others (``seated``) do not hold then; "" when all do.
+
+        The search takes a victim of another plan, while it does not terminate, for a pod that
+        stays: as one that its gang can spare beside others, as one that members need beside them,
+        and as one that takes nothing of a budget.
+        """
+        self.see(snapshot)
+        own, others = (
+            [(each, pod) for each in some if (pod := present(each, snapshot)) and not pod.deleting]
+            for some in (plan.victims, victims)
+        )
+        spared = {victim.gang for victim, _ in own if victim.gang and not victim.unit}
+        for victim, _ in others:
+            if victim.gang in spared:
+                return f"pods of {victim.gang} are among them"
+        budgets, guards = snapshot.budgets, self._planning.guards
+        used = [budget_use([pod for _, pod in some], guards, budgets) for some in (own, others)]
+        taken, counts = dict(used[1]), self._planning.preemptability.protections.budget_counts
+        for at, more in used[0]:
+            budget = budgets[at]
+            beyond = at in taken and more + taken[at] > max(0, budget.allowed)
+            if beyond and counts(budget.namespace, gang.preemptor_priority, snapshot):
+                return f"PodDisruptionBudget {budget.namespace}/{budget.name} does not allow both"
+        seats = {seat.uid: seat.node for seat in plan.seats}
+        going = (*plan.victims, *plan.waits_for, *(victim for victim, _ in others))
+        why = self.check(gang, seats, going, snapshot, holds) if others else ""
+        for other, theirs in seated:
+            waiting = {pod.uid for pod in other.pending}
+            left = {uid: node for uid, node in theirs.items() if uid in waiting}
+            why = why or self.check(other, left, going, snapshot, holds)
+        return why
 
 
 def _refused_early(gang: Gang, snapshot: Snapshot) -> Refusal | None:

@@ -43,16 +43,20 @@ class Resolves(Protocol):
         """Return the gang as it is in the snapshot."""
 
 
-def unchanged(plan: Plan, gang: GangKey, before: Snapshot, now: Snapshot) -> bool:
+def unchanged(plan: Plan, gang: Gang, before: Snapshot, now: Snapshot) -> bool:
     """Whether everything the plan rests on is the same object in both snapshots.
 
-    Snapshots share what did not change, so this is a matter of identity.
+    Snapshots share what did not change, so this is a matter of identity. Rules of members that
+    count other pods rest on all nodes.
     """
     if before is now:
         return True
+    shapes = [pod.shape for pod in gang.pending]
+    if any(shape.affinity or shape.anti_affinity or shape.spread for shape in shapes):
+        return False
     if before.budgets is not now.budgets or before.groups is not now.groups:
         return False
-    if before.members.get(gang) is not now.members.get(gang):
+    if before.members.get(gang.key) is not now.members.get(gang.key):
         return False
     nodes = {seat.node for seat in plan.seats}
     nodes.update(victim.node for victim in (*plan.victims, *plan.waits_for))
