@@ -180,7 +180,7 @@ def test_a_changed_manifest_is_noticed(
         ({"config": {"plan": 3}}, "/config/plan': got number, want object"),
         ({"config": {"plan": {"seconds": "2.5"}}}, "/config/plan/seconds': got string"),
         ({"config": {"leadership": True}}, "/config/leadership': got boolean"),
-        ({"config": {"plan": {"seconds": -1}}}, "/config/plan/seconds': exclusiveMinimum"),
+        ({"config": {"plan": {"seconds": -1}}}, "/config/plan/seconds': minimum"),
         ({"config": {"fairness": {"idleShare": 1.5}}}, "/config/fairness/idleShare': maximum"),
         ({"config": {"leadership": {"namespace": "b"}}}, "config.leadership.namespace is b"),
         ({"config": {"seats": {"recordNamespace": "b"}}}, "config.seats.recordNamespace is b"),
