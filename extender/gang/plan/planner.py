@@ -353,9 +353,11 @@ class Planner:
         and as one that takes nothing of a budget.
         """
         self.see(snapshot)
+        mine = {each.uid: each for each in (*plan.victims, *plan.waits_for)}
+        theirs = {each.uid: each for each in victims if each.uid not in mine}
         own, others = (
             [(each, pod) for each in some if (pod := present(each, snapshot)) and not pod.deleting]
-            for some in (plan.victims, victims)
+            for some in (plan.victims, theirs.values())
         )
         spared = {victim.gang for victim, _ in own if victim.gang and not victim.unit}
         for victim, _ in others:
@@ -370,11 +372,11 @@ class Planner:
             if beyond and counts(budget.namespace, gang.preemptor_priority, snapshot):
                 return f"PodDisruptionBudget {budget.namespace}/{budget.name} does not allow both"
         seats = {seat.uid: seat.node for seat in plan.seats}
-        going = (*plan.victims, *plan.waits_for, *(victim for victim, _ in others))
+        going = (*mine.values(), *(victim for victim, _ in others))
         why = self.check(gang, seats, going, snapshot, holds) if others else ""
-        for other, theirs in seated:
+        for other, nodes in seated:
             waiting = {pod.uid for pod in other.pending}
-            left = {uid: node for uid, node in theirs.items() if uid in waiting}
+            left = {uid: node for uid, node in nodes.items() if uid in waiting}
             why = why or self.check(other, left, going, snapshot, holds)
         return why
 
