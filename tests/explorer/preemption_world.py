@@ -48,7 +48,6 @@ from extender.gang.core.victim_group import (
     LookAgain,
     Owes,
     Read,
-    ReadBack,
     Released,
     Tables,
     VictimGroup,
@@ -59,6 +58,7 @@ from extender.model.objects import GangKey, Node, Pod
 from extender.model.plan import Plan, Seat, Victim
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from tests.explorer.eviction_requests import EvictionRequests, write_words
 from tests.explorer.victim_world import cloned, frozen
 
 ID = "p"
@@ -174,7 +174,7 @@ def _snapshot(shown: frozenset[str], members: Members, lost_node: str) -> Snapsh
     return Snapshot(generation=1, nodes=NODES[bool(lost_node)], bound=bound, pending=pending)
 
 
-class PreemptionWorld:
+class PreemptionWorld(EvictionRequests):
     """One state."""
 
     def __init__(self, setting: Setting) -> None:
@@ -259,19 +259,7 @@ class PreemptionWorld:
     def needs_nominations(self) -> bool:
         return False
 
-    def victim_problem(self, victim: Victim, priority: int, *, alone: bool) -> str:
-        return ""
-
-    def there(self, victim: Victim) -> bool:
-        return victim.uid in self.shown
-
     def on_its_way(self, name: str) -> bool:
-        return False
-
-    def whole_again(self, victim: Victim, known: AbstractSet[str], size: int) -> bool:
-        return False
-
-    def completing(self, name: str) -> bool:
         return False
 
     # -- what happens ---------------------------------------------------------------------
@@ -297,9 +285,7 @@ class PreemptionWorld:
                 case Owes():
                     self.settle()
                 case Evict(victim):
-                    if victim.uid in self.wire:
-                        self.bad = f"{victim.uid} is asked for twice at a time"
-                    self.wire[victim.uid] = "asked"
+                    self.bad = self.ask(victim.uid) or self.bad
                 case Read(victim):
                     self.reads |= {victim.uid}
                 case ComeBack(later, _) | machine.Later(later, _):
@@ -334,10 +320,13 @@ class PreemptionWorld:
         twin.plans = _cloned(self.plans)
         return twin
 
-    def spend(self, name: str) -> Self:
-        """Return a world of its own in which something may happen once less."""
+    def may(self, trouble: str) -> int:
+        left: int = getattr(self.left, trouble)
+        return left
+
+    def spend(self, trouble: str) -> Self:
         twin = self.copy()
-        twin.left = replace(self.left, **{name: getattr(self.left, name) - 1})
+        twin.left = replace(self.left, **{trouble: self.may(trouble) - 1})
         return twin
 
     # -- what may happen ------------------------------------------------------------------
@@ -346,7 +335,7 @@ class PreemptionWorld:
         """Return what may happen next, the world after it, and whether it has to happen."""
         yield from self._steps()
         yield from self._stored()
-        yield from self._requests()
+        yield from self.requests()
         yield from self._cluster()
         yield from self._members()
         yield from self._time()
@@ -386,7 +375,7 @@ class PreemptionWorld:
         if first:
             world.feed(Recorded(ID))
         world.settle()
-        yield f"the record is stored: {_told(self.write)}", world, True
+        yield f"the record is stored: {write_words(self.write)}", world, True
         if first and self.left.records:
             for there in (False, True):
                 world = self.spend("records")
@@ -397,37 +386,7 @@ class PreemptionWorld:
                 told = "it is there" if there else "it is not there"
                 yield f"the write of the record fails, {told}", world, False
 
-    def _requests(self) -> Iterator[tuple[str, Self, bool]]:
-        for uid, stage in sorted(self.wire.items()):
-            if stage == "asked":
-                world = self.copy()
-                yield world._leave(uid), world, True
-            elif stage == "left":
-                yield from self._arrives(uid)
-            else:
-                answer, failure = Answer.GONE, None
-                if stage == "done":
-                    answer = Answer.ACCEPTED
-                elif stage == "denied":
-                    answer, failure = Answer.FAILED, Failure("no")
-                world = self.copy()._answered(uid)
-                said = Answered(uid, answer, failure)
-                yield f"answer for {uid}: {answer.value}", world.feed(said), True
-                if stage == "done" and self.left.lost:
-                    world = self.spend("lost")._answered(uid)
-                    yield f"the answer for {uid} is lost", world.feed(_unclear(uid)), False
-        for uid in sorted(self.reads):
-            world = self.copy()
-            world.reads -= {uid}
-            goes = uid not in self.here
-            told = "is gone" if goes else "is there"
-            yield f"{uid} is read: it {told}", world.feed(ReadBack(uid, goes)), True
-
-    def _answered(self, uid: str) -> Self:
-        del self.wire[uid]
-        return self
-
-    def _leave(self, uid: str) -> str:
+    def leave(self, uid: str) -> str:
         permitted = False
         if self.leads or self.setting.unasked:
             permitted, compared = machine.permits(self.plans, uid, self)
@@ -454,35 +413,8 @@ class PreemptionWorld:
         evicts = self.plan is not None and self.plan.state is PreemptionState.EVICTING
         return unclear or begun or evicts
 
-    def _arrives(self, uid: str) -> Iterator[tuple[str, Self, bool]]:
-        world = self.copy()
-        world.take(uid)
-        world.wire[uid] = "done" if uid in self.here else "absent"
-        yield f"the eviction of {uid} arrives", world, True
-        if self.left.refusals and uid in self.here:
-            world = self.spend("refusals")
-            world.wire[uid] = "denied"
-            yield f"the eviction of {uid} is refused", world, False
-        if self.left.lost:
-            world = self.spend("lost")._answered(uid)
-            world.late |= {uid}
-            yield f"the eviction of {uid} is lost sight of", world.feed(_unclear(uid)), False
-
-    def take(self, uid: str) -> None:
-        """A request is done by the API server."""
-        if uid in self.here:
-            self.here -= {uid}
-            self.ours |= {uid}
-
     def _cluster(self) -> Iterator[tuple[str, Self, bool]]:
-        for uid in sorted(self.late):
-            for arrives in (False, True) if uid in self.here else (False,):
-                world = self.copy()
-                world.late -= {uid}
-                if arrives:
-                    world.take(uid)
-                told = "arrives late" if arrives else "never arrives"
-                yield f"the lost request for {uid} {told}", world, True
+        yield from self.lost_requests()
         for uid in sorted(self.shown - self.here):
             world = self.copy()
             world.shown -= {uid}
@@ -641,7 +573,7 @@ class PreemptionWorld:
         if self.plans.wanted:
             return "pods are to go, and no plan is in flight"
         if self.record:
-            return f"a record is left of a plan that is over: {_told(self.record)}"
+            return f"a record is left of a plan that is over: {write_words(self.record)}"
         if self.plans.victims.groups:
             return "a group is left that no plan wants"
         if [self.members.m0, self.members.m1].count("bound") == 1 and not self.excused:
@@ -662,16 +594,6 @@ class PreemptionWorld:
 
 UNCLEAR = ("lost", "kills", "leases")
 """What leaves it open whether a request was done."""
-
-
-def _unclear(uid: str) -> Answered:
-    return Answered(uid, Answer.FAILED, Failure("no answer", passing=True, unclear=True))
-
-
-def _told(write: frozenset[str] | str) -> str:
-    if write == "plan":
-        return "in flight"
-    return f"owes {', '.join(sorted(write))}" if write else "nothing, it is deleted"
 
 
 def _cloned(plans: Plans) -> Plans:

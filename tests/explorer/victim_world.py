@@ -23,12 +23,10 @@ from extender.gang.core.victim_group import (
     ComeBack,
     Event,
     Evict,
-    Failure,
     Leaves,
     LookAgain,
     Owes,
     Read,
-    ReadBack,
     Released,
     Rested,
     SeenGone,
@@ -39,6 +37,7 @@ from extender.gang.core.victim_group import (
 )
 from extender.model.objects import GangKey
 from extender.model.plan import Victim
+from tests.explorer.eviction_requests import EvictionRequests, write_words
 
 GANG = "pod-group:default/low"
 LATE = "z"
@@ -82,7 +81,7 @@ class PlanSeen(Struct):
     """What the process knows to be there."""
 
 
-class VictimWorld:
+class VictimWorld(EvictionRequests):
     """One state."""
 
     def __init__(self, setting: Setting) -> None:
@@ -105,20 +104,8 @@ class VictimWorld:
 
     # -- the view that the machine is given -----------------------------------------------
 
-    def victim_problem(self, victim: Victim, priority: int, *, alone: bool) -> str:
-        return ""
-
-    def there(self, victim: Victim) -> bool:
-        return victim.uid in self.shown
-
     def on_its_way(self, name: str) -> bool:
         return self.member == "offered"
-
-    def whole_again(self, victim: Victim, known: object, size: int) -> bool:
-        return False
-
-    def completing(self, name: str) -> bool:
-        return False
 
     # -- what happens ---------------------------------------------------------------------
 
@@ -127,9 +114,7 @@ class VictimWorld:
         for effect in step(self.tables, event, now, self):
             match effect:
                 case Evict(victim):
-                    if victim.uid in self.wire:
-                        self.bad = f"{victim.uid} is asked for twice at a time"
-                    self.wire[victim.uid] = "asked"
+                    self.bad = self.ask(victim.uid) or self.bad
                 case Read(victim):
                     self.reads |= {victim.uid}
                 case ComeBack(later, _):
@@ -153,6 +138,15 @@ class VictimWorld:
         twin.tables = cloned(self.tables)
         return twin
 
+    def may(self, trouble: str) -> int:
+        left: int = getattr(self, trouble)
+        return left
+
+    def spend(self, trouble: str) -> Self:
+        world = self.copy()
+        setattr(world, trouble, world.may(trouble) - 1)
+        return world
+
     def claim(self, number: int, *, begun: bool = False, watched: bool = False) -> None:
         """A plan claims who is shown of the group."""
         victims = tuple(victim(uid) for uid in sorted(self.members & self.shown))
@@ -175,7 +169,7 @@ class VictimWorld:
     def moves(self) -> Iterator[tuple[str, Self, bool]]:
         """Return what may happen next, the world after it, and whether it has to happen."""
         yield from self._plans()
-        yield from self._requests()
+        yield from self.requests()
         yield from self._cluster()
         yield from self._time()
         if self.kills:
@@ -199,7 +193,7 @@ class VictimWorld:
             if plan.write is not None:
                 world = self.copy()
                 world.stored(number)
-                says = _told(plan.write)
+                says = write_words(plan.write)
                 yield f"the record of plan {number} is stored: {says}", world, True
 
     def stored(self, number: int) -> None:
@@ -214,39 +208,7 @@ class VictimWorld:
                 self.claim(number)
         self.settle(plan, str(number))
 
-    def _requests(self) -> Iterator[tuple[str, Self, bool]]:
-        for uid, stage in sorted(self.wire.items()):
-            if stage == "asked":
-                world = self.copy()
-                yield world._leave(uid), world, True
-            elif stage == "left":
-                yield from self._arrives(uid)
-            else:
-                world, answer = self._answered(uid), Answer.GONE
-                failure = None
-                if stage == "done":
-                    answer = Answer.ACCEPTED
-                elif stage == "denied":
-                    answer, failure = Answer.FAILED, Failure("no")
-                said = Answered(uid, answer, failure)
-                yield f"answer for {uid}: {answer.value}", world.feed(said), True
-                if stage == "done" and self.lost:
-                    world = self._answered(uid)
-                    world.lost -= 1
-                    yield f"the answer for {uid} is lost", world.feed(_unclear(uid)), False
-        for uid in sorted(self.reads):
-            world = self.copy()
-            world.reads -= {uid}
-            goes = uid not in self.here
-            told = "is gone" if goes else "is there"
-            yield f"{uid} is read: it {told}", world.feed(ReadBack(uid, goes)), True
-
-    def _answered(self, uid: str) -> Self:
-        world = self.copy()
-        del world.wire[uid]
-        return world
-
-    def _leave(self, uid: str) -> str:
+    def leave(self, uid: str) -> str:
         permitted = permits(self.tables, uid, self)
         grown = not isinstance(permitted, bool) and self.member == "bound"
         if permitted and not grown:
@@ -267,40 +229,14 @@ class VictimWorld:
         begun = bool(self.ours) or any(stage == "left" for stage in self.wire.values())
         return unclear or begun or any(plan.state == "flying" for plan in self.plans)
 
-    def _arrives(self, uid: str) -> Iterator[tuple[str, Self, bool]]:
-        world = self.copy()
-        world.take(uid)
-        world.wire[uid] = "done" if uid in self.here else "absent"
-        yield f"the eviction of {uid} arrives", world, True
-        if self.refusals and uid in self.here:
-            world = self.copy()
-            world.refusals -= 1
-            world.wire[uid] = "denied"
-            yield f"the eviction of {uid} is refused", world, False
-        if self.lost:
-            world = self._answered(uid)
-            world.lost -= 1
-            world.late |= {uid}
-            yield f"the eviction of {uid} is lost sight of", world.feed(_unclear(uid)), False
-
     def take(self, uid: str) -> None:
         """A request is done by the API server."""
-        if uid in self.here:
-            self.here -= {uid}
-            self.ours |= {uid}
-            if not any(plan.record for plan in self.plans):
-                self.bad = f"{uid} is evicted and no record is there"
+        if uid in self.here and not any(plan.record for plan in self.plans):
+            self.bad = f"{uid} is evicted and no record is there"
+        super().take(uid)
 
     def _cluster(self) -> Iterator[tuple[str, Self, bool]]:
-        for uid in sorted(self.late):
-            world = self.copy()
-            world.late -= {uid}
-            yield f"the lost request for {uid} never arrives", world, True
-            if uid in self.here:
-                world = self.copy()
-                world.late -= {uid}
-                world.take(uid)
-                yield f"the lost request for {uid} arrives late", world, True
+        yield from self.lost_requests()
         for uid in sorted(self.shown - self.here):
             world = self.copy()
             world.shown -= {uid}
@@ -426,16 +362,6 @@ _VICTIMS = {
     uid: Victim(uid=uid, namespace="default", name=uid, node=uid, priority=0, unit=GANG)
     for uid in "abcd"
 }
-
-
-def _unclear(uid: str) -> Answered:
-    return Answered(uid, Answer.FAILED, Failure("no answer", passing=True, unclear=True))
-
-
-def _told(write: frozenset[str] | str) -> str:
-    if write == "plan":
-        return "in flight"
-    return f"owes {', '.join(sorted(write))}" if write else "nothing, it is deleted"
 
 
 def cloned(tables: Tables) -> Tables:
