@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from extender.fit.view import ClusterView
 from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.plan.build import Build
+from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.objects import Pod
 from extender.model.settings import Settings
@@ -29,7 +30,7 @@ def leading(members: list[Pod], count: int) -> list[tuple[int, str]]:
     planning.face(HIGH)
     gang = resolver.resolve(gang_key("high"), state)
     view = ClusterView.from_snapshot(state)
-    build = Build(gang, state, view, planning, (), settings, {}, Stop(None, None, None))
+    build = Build(GangQuestion(gang, state), view, planning, settings, Stop(None, None, None))
     return [
         (lead, "all" if lead == JOINT else build.classes[lead][0].name)
         for lead, _ in build.leading()

@@ -215,5 +215,5 @@ def test_no_class_more_is_looked_at_once_not_even_a_first_answer_is_waited_for(
     counting(build, "blocked_beside")
     gang = resolver.resolve(gang_key("high"), state)
     with pytest.raises(OutOfTime):
-        Build(gang, state, view, planning, (), Settings(), {}, Stop(None, None, flag))
+        Build(GangQuestion(gang, state), view, planning, Settings(), Stop(None, None, flag))
     assert len(seen) == done

@@ -15,7 +15,7 @@ import ctypes
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from math import inf
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ from extender.gang.plan.question import GangQuestion, Masks
 from extender.gang.runtime.clocks import Clocks
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
-from extender.model.plan import Hold, Plan, Refusal, Victim
+from extender.model.plan import Hold, Plan, Refusal
 from extender.model.snapshot import Snapshot
 from extender.search import highs
 
@@ -175,30 +175,9 @@ class PlannerThread:
             self._heartbeats.died(name, f"it did not end within {seconds:g} s, nor by force")
         raise Overran
 
-    async def check(
-        self,
-        gang: Gang,
-        seats: Mapping[str, str],
-        going: Iterable[Victim],
-        snapshot: Snapshot,
-        holds: Iterable[Hold],
-    ) -> str:
-        """Ask whether a plan's seats can all be taken on this snapshot (``Planner.check``)."""
-        return await self._run(lambda: self.planner.check(gang, seats, going, snapshot, holds))
-
-    async def beside(
-        self,
-        plan: Plan,
-        gang: Gang,
-        victims: Iterable[Victim],
-        seated: Sequence[tuple[Gang, Mapping[str, str]]],
-        snapshot: Snapshot,
-        holds: Sequence[Hold],
-    ) -> str:
-        """Ask whether a plan holds beside others (``Planner.beside``)."""
-        return await self._run(
-            lambda: self.planner.beside(plan, gang, victims, seated, snapshot, holds)
-        )
+    async def ask(self, question: Callable[[Planner], Answer]) -> Answer:
+        """Ask the planner something that is answered without a search. Raises as ``plan``."""
+        return await self._run(lambda: question(self.planner))
 
     async def show(self, present: Callable[[], Snapshot]) -> Mapping[str, float]:
         """Show the planner how things stand: reading 150,000 pods must not wait for a gang.

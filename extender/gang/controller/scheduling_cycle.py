@@ -8,6 +8,7 @@ state.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from functools import partial
 from math import inf
 
@@ -178,7 +179,7 @@ class SchedulingCycle:
             if isinstance(answer, Plan):
                 answer = await self._claims.refusal(answer, gang, snapshot) or answer
             if isinstance(answer, Plan):
-                answer = await self._beside_others(answer, gang, snapshot) or answer
+                answer = await self._conflict(answer, gang, snapshot) or answer
             seconds = self._clocks.monotonic() - began
             if isinstance(answer, Refusal):
                 # The list may be older than the snapshot: not a reason to stay with the answer.
@@ -294,22 +295,24 @@ class SchedulingCycle:
                 return Refusal(gang=gang.key, code=Code.SETTLING, message=message)
         return None
 
-    async def _beside_others(self, plan: Plan, gang: Gang, snapshot: Snapshot) -> Refusal | None:
+    async def _conflict(self, plan: Plan, gang: Gang, snapshot: Snapshot) -> Refusal | None:
         """Return why the plan has to wait for other plans: for their victims, while those do not
         terminate, or for members that need a victim of this one beside them."""
-        apart = {plan.gang, *plan.takes_over}
-        others = [each for each in self._reservations if each.key not in apart]
+        own = {plan.gang, *plan.takes_over}
+        others = [each for each in self._reservations if each.key not in own]
         victims = [victim for each in others for victim in each.victims.values()]
-        beside = [
+        seated = [
             (self._admission.ours(self._resolver.resolve(each.key, snapshot)), each.seats)
             for each in others
             if any(pod.shape.affinity for pod in each.pods.values())
         ]
-        if not plan.victims or not (victims or beside):
+        if not plan.victims or not (victims or seated):
             return None
-        holds = [hold for hold in self._reservations.holds() if hold.gang not in apart]
+        holds = self._holds_but(own)
         try:
-            why = await self.planner_thread.beside(plan, gang, victims, beside, snapshot, holds)
+            why = await self.planner_thread.ask(
+                lambda planner: planner.conflict(plan, gang, victims, seated, snapshot, holds)
+            )
         except Overran:
             why = "it could not be compared with that"
         if not why:
@@ -439,10 +442,11 @@ class SchedulingCycle:
         if not unchanged(plan, gang, snapshot, newest):
             present = self._gang_now(gang, newest)
             going = (*draft.victims.values(), *draft.waits.values())
-            taken = {*plan.takes_over, gang.key}
-            holds = [hold for hold in self._reservations.holds() if hold.gang not in taken]
+            holds = self._holds_but({*plan.takes_over, gang.key})
             try:
-                why = await self.planner_thread.check(present, draft.seats, going, newest, holds)
+                why = await self.planner_thread.ask(
+                    lambda planner: planner.check(present, draft.seats, going, newest, holds)
+                )
             except Overran:
                 why = "it could not be compared with the newest state"
             if why:
@@ -450,6 +454,10 @@ class SchedulingCycle:
         if draft.victims and self._volumes_changed(draft, gang, snapshot, newest):
             return "other pods have to go for its volumes"
         return self._takes_from_binding(draft) or self._preconditions.problem(draft)
+
+    def _holds_but(self, own: AbstractSet[GangKey]) -> list[Hold]:
+        """Return the reserved places of all gangs but these."""
+        return [hold for hold in self._reservations.holds() if hold.gang not in own]
 
     def _volumes_changed(
         self, draft: Preemption, gang: Gang, snapshot: Snapshot, newest: Snapshot

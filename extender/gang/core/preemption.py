@@ -658,21 +658,26 @@ class _Step:
         self._rehearse(preemption)
 
     def _rehearsal_refused(self, event: RehearsalRefused) -> None:
-        failure = event.failure
         # Else the next plan names it again, and the gang never comes to others.
-        self.plans.victims.refusals.note(
-            event.uid,
-            failure.why,
-            passing=failure.passing,
-            unclear=failure.unclear,
-            budgeted=failure.budgeted,
-            readable=event.readable,
-            rehearsed=True,
-        )
+        self._note(event.uid, event.failure, readable=event.readable, rehearsed=True)
         preemption = self.book.plan(event.plan_id)
         if preemption is not None and preemption.state is PLANNED:
             why = f"an eviction was refused in rehearsal, nobody is evicted: {event.told}"
             self._end(preemption, Outcome.GAVE_UP, why, penal=True)
+
+    def _note(
+        self, uid: str, failure: victim_group.Failure, *, readable: bool, rehearsed: bool = False
+    ) -> None:
+        """Remember that a pod's eviction is refused."""
+        self.plans.victims.refusals.note(
+            uid,
+            failure.why,
+            passing=failure.passing,
+            unclear=failure.unclear,
+            budgeted=failure.budgeted,
+            readable=readable,
+            rehearsed=rehearsed,
+        )
 
     def _planned(self, preemption: Preemption, event: Rehearsed | Recorded | RecordFailed) -> None:
         if isinstance(event, RecordFailed):
@@ -811,14 +816,7 @@ class _Step:
         victim, failure = refused.victim, refused.failure
         told = f"{victim.namespace}/{victim.name} cannot be evicted: {failure.why}"
         if not failure.own:
-            self.plans.victims.refusals.note(
-                victim.uid,
-                failure.why,
-                passing=failure.passing,
-                unclear=failure.unclear,
-                budgeted=failure.budgeted,
-                readable=refused.readable,
-            )
+            self._note(victim.uid, failure, readable=refused.readable)
         if refused.left:
             message = f"{refused.name} is evicted in part: {told}"
             self.out.append(

@@ -72,7 +72,7 @@ def elastic_of(gang: Gang) -> tuple[ElasticCandidate, ...]:
     surplus, floor = gang.surplus, gang.victim_priority
     if surplus < 0:
         return ()
-    placed = tuple(gang.placed)
+    placed = gang.placed
     if not gang.parts or gang.min_count > sum(part.least for part in gang.parts):
         return (ElasticCandidate(gang.key, placed, surplus, floor),)
     found = []

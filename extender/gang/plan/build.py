@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.fit.member_rules import EACH_NODE, MemberCap, leaders, self_caps
@@ -31,6 +31,7 @@ from extender.gang.plan.cost_levels import CostLevels
 from extender.gang.plan.held_rules import blocked_beside, blocking_pods, coming_pods
 from extender.gang.plan.held_seats import gives_way, reservations, seatings, taken_over, vector
 from extender.gang.plan.part_classes import by_part
+from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.spreads import Spreading
 from extender.gang.plan.sure_seats import SureSeats, inside_of_all
 from extender.gang.plan.topology_domains import (
@@ -44,11 +45,9 @@ from extender.gang.plan.units import Units, units_of, ways, within, without
 from extender.gang.plan.volumes import must_go, with_own
 from extender.groups.composite import unit_key
 from extender.model.cost_order import CostLevel, order_of, spares_by_priority
-from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
 from extender.model.settings import Settings
-from extender.model.snapshot import Snapshot
 from extender.model.texts import some
 from extender.search.census import FREE, STAYS, Offers, OffersQuestion, Releases
 from extender.search.problem import (
@@ -76,39 +75,45 @@ NOBODY = Units()
 MOST_STAYS = 20
 
 
+class Restrictions(Struct, frozen=True):
+    """What seats and victims have to keep to beside the rules of the question."""
+
+    devices_apart: bool = False
+    """At most one member that claims devices sits on one node."""
+    volumes_apart: bool = False
+    """At most one member that has volumes of its own sits on one node."""
+    together: frozenset[str] = frozenset()
+    """Topology keys of which all members share a value, beside those that they must."""
+    keep: frozenset[str] = frozenset()
+    """Uids of pods that do not go."""
+    opens: bool = False
+    """Members open a domain of their own (Build._leading)."""
+
+
+NO_RESTRICTIONS = Restrictions()
+
+
 class Build:
     """One gang's question on one snapshot, before it is decided how much of it is asked.
 
-    ``planning`` must have been brought up to the snapshot. ``holds`` are the untaken
-    seats of other gangs. ``masks`` gives, per member uid, node names that must not be
-    used for its class (kube-scheduler refused them for reasons not modelled here).
+    ``planning`` must have been brought up to the snapshot. The question's ``holds`` are the untaken
+    seats of other gangs, and the nodes that kube-scheduler has nominated pods to. Its ``masks``
+    gives, per member uid, node names that must not be used for its class (kube-scheduler refused
+    them for reasons not modelled here).
     """
 
     def __init__(
         self,
-        gang: Gang,
-        snapshot: Snapshot,
+        question: GangQuestion,
         view: ClusterView,
         planning: PlanningCache,
-        holds: Iterable[Hold],
         settings: Settings,
-        masks: Mapping[str, frozenset[str]],
         stop: Stop,
-        *,
-        devices_apart: bool = False,
-        volumes_apart: bool = False,
-        inside: bool = False,
-        keep: AbstractSet[str] = frozenset(),
-        opens: bool = False,
-        together: Iterable[str] = (),
+        restrictions: Restrictions = NO_RESTRICTIONS,
     ) -> None:
-        """``devices_apart``: at most one member that claims devices on one node. ``volumes_apart``:
-        at most one that has volumes of its own. ``inside``: all seats in one preferred domain, too.
-        ``keep``: uids of pods that do not go. ``opens``: members open a domain of their own
-        (``leading``).
-        ``together``: topology keys of which all members share a value, beside those that they must.
-
-        Raises OutOfTime when not even a first answer is waited for."""
+        """Raises OutOfTime when not even a first answer is waited for."""
+        gang, snapshot = question.gang, question.snapshot
+        keep, opens = restrictions.keep, restrictions.opens
         self._gang = gang
         self._keep = keep
         self._stop = stop
@@ -128,8 +133,8 @@ class Build:
         leading = [self._leading(group) for group in self.classes]
         self.may_open = any(leading)
         """Members may open a domain of their own, with some pods gone, or sit beside those."""
-        self._close_nodes(masks, leading)
-        holds = [hold for hold in holds if hold.gang != gang.key]
+        self._close_nodes(question.masks or {}, leading)
+        holds = [hold for hold in question.holds if hold.gang != gang.key]
         coming = coming_pods(holds, snapshot, self.classes)
         self._blocked = []
         for group, those in zip(self.classes, leading, strict=True):
@@ -138,20 +143,17 @@ class Build:
             self._blocked.append(must_go(group, found, snapshot))
         self._rule_over_members(holds)
         self._blocking = blocking_pods(self._blocked, coming) | self._spreading.seats
-        self._apart = MemberCap((), EACH_NODE, 1)
-        if devices_apart:
+        self._unknown: list[tuple[MemberCap, str]] = []
+        """Caps for what is not known by node, and what that is."""
+        if restrictions.devices_apart:
             claiming = [c for c, group in enumerate(self.classes) if group[0].shape.devices]
-            self._apart = MemberCap(tuple(claiming), EACH_NODE, 1)
-            self._caps += (self._apart,)
-        self._own_volumes = MemberCap((), EACH_NODE, 1)
-        if volumes_apart:
+            self._keep_apart(claiming, "device claims")
+        if restrictions.volumes_apart:
             own = with_own(self._pending)
             having = [c for c, group in enumerate(self.classes) if group[0].shape.volumes in own]
-            self._own_volumes = MemberCap(tuple(having), EACH_NODE, 1)
-            self._caps += (self._own_volumes,)
+            self._keep_apart(having, "volumes of their own")
         must = domain_keys(gang, view, opens=opens and all(leading))
-        wished = (gang.preferred_topology_key,) if inside else ()
-        self._keys = tuple(sorted({*must, *wished, *together}))
+        self._keys = tuple(sorted({*must, *restrictions.together}))
         self._wish = preferred_keys(gang, self._keys, snapshot)
         self._resources = tuple(sorted({n for group in self.classes for n, _ in group[0].requests}))
         self._requests = tuple(vector(group[0].requests, self._resources) for group in self.classes)
@@ -172,6 +174,12 @@ class Build:
         reach = spares_by_priority(self._order) and self._patience is None and not keep
         self.cut = self._reach() if reach else None
         self._slow: tuple[Pod, ...] = ()
+
+    def _keep_apart(self, classes: Iterable[int], what: str) -> None:
+        """Seat at most one member of these classes on one node."""
+        cap = MemberCap(tuple(classes), EACH_NODE, 1)
+        self._unknown.append((cap, what))
+        self._caps += (cap,)
 
     def _leading(self, group: tuple[Pod, ...]) -> tuple[Pod, ...]:
         """Return the pods all of which have to go for members of a class to open a domain of their
@@ -506,10 +514,9 @@ class Build:
 
     def _rule(self, cap: MemberCap) -> str:
         """Return which rule of the members a cap says."""
-        if cap is self._apart:
-            return "device claims, which are not known by node"
-        if cap is self._own_volumes:
-            return "volumes of their own, which are not known by node"
+        for each, what in self._unknown:
+            if cap is each:
+                return f"{what}, which are not known by node"
         if cap.topology_key != EACH_NODE:
             return f"required anti-affinity on {cap.topology_key}"
         ports = [set(map(slot, self.classes[c][0].shape.host_ports)) for c in cap.classes]

@@ -8,7 +8,7 @@ budgets all of it takes half a second, and verbs wait.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,11 +20,10 @@ from extender.gang.plan.answers import Answers
 from extender.gang.plan.any_answer import FEW, any_answer
 from extender.gang.plan.build import Build
 from extender.gang.plan.built import Built
-from extender.gang.plan.question import GangQuestion, Masks
+from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.trial import tried
 from extender.model.gang import Gang
 from extender.model.owners import HIGHEST_USER
-from extender.model.plan import Hold
 from extender.model.settings import Settings
 from extender.search.problem import Infeasible, Problem, Solution
 from extender.search.problem.stop import OutOfTime, Stop
@@ -49,27 +48,24 @@ NONE = HelpfulChanges()
 
 
 class TriedChanges:
-    """Tries changes of one question that was refused; ``others``: untaken seats of others."""
+    """Tries changes of one question that was refused, with holds and masks as Build has them."""
 
     def __init__(
         self,
         question: GangQuestion,
         view: ClusterView,
         planning: PlanningCache,
-        others: Sequence[Hold],
-        masks: Masks,
         settings: Settings,
         stop: Stop,
     ) -> None:
         self._question = question
+        self._others = tuple(question.holds)
         self._gang = question.gang
         self._view = view
         self._planning = planning
-        self._others = others
-        self._masks = masks
         self._settings = settings
         self._stop = stop
-        self._answers = Answers(view, question.snapshot, others, FEW, stop)
+        self._answers = Answers(view, question.snapshot, self._others, FEW, stop)
 
     def of(
         self, draft: Build, built: Built, answer: Infeasible, whys: Iterable[str]
@@ -147,16 +143,8 @@ class TriedChanges:
         if self._stop.over():
             return False
         self._planning.face(gang.preemptor_priority)
-        draft = Build(
-            gang,
-            self._question.snapshot,
-            self._view,
-            self._planning,
-            self._others,
-            self._settings,
-            self._masks,
-            self._stop,
-        )
+        asked = replace(self._question, gang=gang)
+        draft = Build(asked, self._view, self._planning, self._settings, self._stop)
         if self._answers.hopeless(draft) is not None:
             return False
         if draft.room_alone:

@@ -18,6 +18,7 @@ Nothing here acts, and nothing here reads a clock: equal input, equal plan.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from itertools import count
 from math import ceil, inf
@@ -30,7 +31,7 @@ from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.answers import Answers
 from extender.gang.plan.budgets import budget_use
-from extender.gang.plan.build import Build
+from extender.gang.plan.build import NO_RESTRICTIONS, Build, Restrictions
 from extender.gang.plan.built import Built
 from extender.gang.plan.changes import NONE, HelpfulChanges, TriedChanges
 from extender.gang.plan.cheaper import Again, easiest_to_spare
@@ -177,7 +178,8 @@ class Planner:
         if gang.seated:
             return found
         try:
-            narrow = self._plan(question, stop, inside=True)
+            wish = Restrictions(together=frozenset((gang.preferred_topology_key,)))
+            narrow = self._plan(question, stop, wish)
         except OutOfTime:
             return found
         if (
@@ -194,7 +196,7 @@ class Planner:
         why = unconfirmed(gang, snapshot)
         if why is not None:
             return why
-        found = self._plan(question, stop, devices_apart=True)
+        found = self._plan(question, stop, Restrictions(devices_apart=True))
         counted = where_counted(question)
         if isinstance(found, Refusal) and counted is not None:
             other = self._plan(replace(question, masks=counted), stop)
@@ -204,25 +206,20 @@ class Planner:
     def _plan_for_volumes(self, found: Plan, question: GangQuestion, stop: Stop) -> Plan | Refusal:
         """Return another plan than ``found``, one that evicts pods where the members' volumes are
         certain, or none."""
-        apart = seats_devices(found, question.gang, question.snapshot)
+        devices = seats_devices(found, question.gang, question.snapshot)
+        apart = Restrictions(devices_apart=devices, volumes_apart=True)
         masks = beside_volumes(question, all_held=False)
-        other = self._apart(replace(question, masks=masks), stop, devices=apart)
+        other = self._plan(replace(question, masks=masks), stop, apart)
         if isinstance(other, Plan) and volumes_meet(other, question):
             masks = beside_volumes(question, all_held=True)
-            other = self._apart(replace(question, masks=masks), stop, devices=apart)
+            other = self._plan(replace(question, masks=masks), stop, apart)
         return told_of_volumes(other)
-
-    def _apart(self, question: GangQuestion, stop: Stop, *, devices: bool) -> Plan | Refusal:
-        return self._plan(question, stop, devices_apart=devices, volumes_apart=True)
 
     def _plan(
         self,
         question: GangQuestion,
         stop: Stop,
-        *,
-        devices_apart: bool = False,
-        volumes_apart: bool = False,
-        inside: bool = False,
+        restrictions: Restrictions = NO_RESTRICTIONS,
     ) -> Plan | Refusal:
         """As ``plan``. Raises OutOfTime when not even a first answer is waited for."""
         gang, snapshot = question.gang, question.snapshot
@@ -236,23 +233,15 @@ class Planner:
         beside: Trial | None = None
         """All members in one domain, where some require others of them beside."""
 
-        def drafted(together: Iterable[str] = ()) -> Build:
-            return Build(
-                gang,
-                snapshot,
-                view,
-                self._planning,
-                others,
-                self._settings,
-                struck,
-                stop,
-                devices_apart=devices_apart,
-                volumes_apart=volumes_apart,
-                inside=inside,
+        def drafted(keys: AbstractSet[str] = frozenset()) -> Build:
+            asked = replace(question, holds=others, masks=struck)
+            now = replace(
+                restrictions,
+                together=restrictions.together | keys,
                 keep=frozenset(keep),
                 opens=opens,
-                together=together,
             )
+            return Build(asked, view, self._planning, self._settings, stop, now)
 
         for strikes in count():
             draft = drafted()
@@ -279,10 +268,9 @@ class Planner:
             if isinstance(found, Infeasible):
                 stayers = draft.stayers()
                 changes = NONE
-                if not strikes and not inside:
-                    tries = TriedChanges(
-                        question, view, self._planning, others, struck, self._settings, stop
-                    )
+                if not strikes and not restrictions.together:
+                    asked = replace(question, holds=others, masks=struck)
+                    tries = TriedChanges(asked, view, self._planning, self._settings, stop)
                     changes = tries.of(draft, built, found, [why for _, why in stayers])
                 return _refused(
                     question,
@@ -336,7 +324,7 @@ class Planner:
         failed = failures(after, [(members[uid], node) for uid, node in seats.items()])
         return "; ".join(f"{pod.name} on {node}: {why}" for pod, node, why in failed[:3])
 
-    def beside(
+    def conflict(
         self,
         plan: Plan,
         gang: Gang,
@@ -345,8 +333,8 @@ class Planner:
         snapshot: Snapshot,
         holds: Sequence[Hold],
     ) -> str:
-        """Return why the plan does not hold once ``victims``, those of other plans, have gone too,
-        or why the seats of others (``seated``) do not hold then; "" when all do.
+        """Return why the plan conflicts with other plans, "" when it does not: its seats, or those
+        of the others (``seated``), do not hold once ``victims``, those of the others, are gone too.
 
         The search takes a victim of another plan, while it does not terminate, for a pod that
         stays: as one that its gang can spare beside others, as one that members need beside them,
