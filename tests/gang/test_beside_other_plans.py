@@ -61,13 +61,13 @@ async def test_pods_of_one_gang_are_spared_for_two_plans_together(wide: Rig) -> 
     await rig.gang("two", 2, "high")
     offered = {f"n{i}": [f"low-{i}"] for i in range(4)} | {"n4": ["solo"]}
     await asyncio.gather(rig.preempt("one-0", **offered), rig.preempt("two-0", **offered))
-    for _ in range(60):
-        await asyncio.sleep(0.1)
+    async with asyncio.timeout(rig.patience):
         names = set(await rig.names())
-        if len(names & {"solo", *(f"low-{i}" for i in range(4))}) <= 2:
-            break
-        left = {node: pods for node, pods in offered.items() if pods[0] in names}
-        await rig.preempt("two-0", **left)
+        while len(names & {"solo", *(f"low-{i}" for i in range(4))}) > 2:
+            left = {node: pods for node, pods in offered.items() if pods[0] in names}
+            await rig.preempt("two-0", **left)
+            await asyncio.sleep(0.1)
+            names = set(await rig.names())
     assert "solo" not in names
     assert len([name for name in names if name.startswith("low")]) == 2
 

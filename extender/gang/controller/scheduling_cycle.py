@@ -30,7 +30,7 @@ from extender.gang.plan.fair_turns import Turn
 from extender.gang.plan.lists import beside_nominations
 from extender.gang.plan.question import GangQuestion, Masks
 from extender.gang.plan.single import SINGLE, single_gang
-from extender.gang.plan.validity import gangs_of, unchanged
+from extender.gang.plan.validity import gangs_of, present, unchanged
 from extender.gang.tell.decisions import (
     SearchInput,
     Verb,
@@ -453,7 +453,18 @@ class SchedulingCycle:
                 return why
         if draft.victims and self._volumes_changed(draft, gang, snapshot, newest):
             return "other pods have to go for its volumes"
+        for key in self._spared_gangs(draft, newest):
+            # The surplus was counted with a victim of another plan that has terminated since.
+            resolve = self._resolver.resolve
+            if resolve(key, newest).surplus < resolve(key, snapshot).surplus:
+                return f"{key} can spare fewer pods"
         return self._takes_from_binding(draft) or self._preconditions.problem(draft)
+
+    def _spared_gangs(self, draft: Preemption, snapshot: Snapshot) -> set[GangKey]:
+        """Return the gangs that lose pods one by one."""
+        alone = [each for each in draft.victims.values() if each.gang and not each.unit]
+        pods = [pod for each in alone if (pod := present(each, snapshot)) is not None]
+        return {key for pod in pods if (key := self._resolver.member_key(pod)) is not None}
 
     def _holds_but(self, own: AbstractSet[GangKey]) -> list[Hold]:
         """Return the reserved places of all gangs but these."""
