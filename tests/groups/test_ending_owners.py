@@ -154,7 +154,9 @@ def test_as_a_victim_it_is_what_it_was() -> None:
         assert resolved(members, each).goes_whole
 
 
-def test_a_kept_gang_is_another_one_when_its_owners_deletion_begins() -> None:
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_kept_gang_is_another_one_when_its_owner_ends(gone: bool) -> None:  # noqa: FBT001
+    """Its deletion begins, or it is gone."""
     gangs = Gangs(RESOLVER)
     stays = decode_group("ray-cluster", document("ray-cluster", "r", RAY_SPEC))
     members = [pod(f"p{i}", group="g", owner=owned("RayCluster", "r")) for i in range(2)]
@@ -162,8 +164,14 @@ def test_a_kept_gang_is_another_one_when_its_owners_deletion_begins() -> None:
     (key,) = before.members
     gangs.renew(before)
     assert gangs[key].in_order
-    after = snapshot(members, [group(CORE), replace(stays, ending=True)])
-    gangs.renew(replace(after, members=before.members, nodes=before.nodes))
+    ends = [] if gone else [replace(stays, ending=True)]
+    after = replace(
+        snapshot(members, [group(CORE), *ends]),
+        members=before.members,
+        nodes=before.nodes,
+        group_sources=before.group_sources,
+    )
+    gangs.renew(after)
     assert not gangs[key].in_order
 
 
@@ -182,26 +190,6 @@ def test_pods_whose_controller_is_gone_start_no_gang() -> None:
     unread = snapshot(members, [group(CORE)])
     (gang,) = RESOLVER.resolve_all(replace(unread, group_sources=frozenset({"core"})))
     assert gang.in_order
-
-
-def test_a_kept_gang_is_another_one_when_its_owner_is_gone() -> None:
-    gangs = Gangs(RESOLVER)
-    stays = decode_group("ray-cluster", document("ray-cluster", "r", RAY_SPEC))
-    members = [pod(f"p{i}", group="g", owner=owned("RayCluster", "r")) for i in range(2)]
-    before = snapshot(members, [group(CORE), stays])
-    (key,) = before.members
-    gangs.renew(before)
-    assert gangs[key].in_order
-    after = snapshot(members, [group(CORE)])
-    gangs.renew(
-        replace(
-            after,
-            members=before.members,
-            nodes=before.nodes,
-            group_sources=before.group_sources,
-        )
-    )
-    assert not gangs[key].in_order
 
 
 def test_a_member_that_terminates_with_its_job_keeps_no_others() -> None:
