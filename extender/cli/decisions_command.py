@@ -98,8 +98,8 @@ def told(decision: dict[str, Any]) -> list[str]:
     ]
     costs = [cost for cost in decision["costs"] if cost["value"] or cost["bound"]]
     lines += [
-        f"  cost {cost['level']}: {cost_words(cost['level'], cost['value'])} "
-        f"(at least {cost_words(cost['level'], cost['bound'])})"
+        f"  cost {cost['level']}: {cost_words(cost['level'], cost['value'], cost['bound'])} "
+        f"(at least {cost_words(cost['level'], cost['bound'], cost['value'])})"
         for cost in costs
     ]
     return lines

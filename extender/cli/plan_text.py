@@ -37,8 +37,8 @@ def told(answer: Plan | Refusal) -> list[str]:
     costs = [cost for cost in answer.costs if cost.value or cost.bound]
     lines.append("cost (level: value, proved lower bound):" if costs else "cost: nothing")
     lines += [
-        f"  {cost.level}: {cost_words(cost.level, cost.value)}, "
-        f"{cost_words(cost.level, cost.bound)}"
+        f"  {cost.level}: {cost_words(cost.level, cost.value, cost.bound)}, "
+        f"{cost_words(cost.level, cost.bound, cost.value)}"
         for cost in costs
     ]
     return lines

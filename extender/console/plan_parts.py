@@ -162,7 +162,8 @@ def _cheaper(levels: Sequence[Level]) -> str:
     open_ = next((level for level in levels if not level.proved), None)
     if open_ is None:
         return ""
-    value, bound = words.cost(open_.value, open_.name), words.cost(open_.bound, open_.name)
+    value = words.cost(open_.value, open_.name, open_.bound)
+    bound = words.cost(open_.bound, open_.name, open_.value)
     return (
         f"a cheaper plan would have to get below {value} at “{open_.words}”; "
         f"that none gets below {bound} is proved"

@@ -94,9 +94,9 @@ def level_words(level: str) -> str:
     return LEVELS.get(level, level)
 
 
-def cost(value: int, level: str) -> str:
-    """Return what a plan costs at a level, work in GPU-hours."""
-    text = cost_words(level, value)
+def cost(value: int, level: str, beside: int) -> str:
+    """Return what a plan costs at a level, work in GPU-hours; ``beside``: see ``cost_words``."""
+    text = cost_words(level, value, beside)
     return (f"{value:,}" if text.isdecimal() else text).replace(",", THIN)
 
 

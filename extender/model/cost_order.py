@@ -8,6 +8,7 @@ everything right of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from enum import StrEnum
 
 
@@ -117,8 +118,26 @@ def spares_by_priority(levels: tuple[CostLevel, ...]) -> bool:
     )
 
 
-def cost_words(level: str, value: int) -> str:
-    """Return what a plan costs at a level, as a person reads it: work in GPU-hours."""
+HOUR = 3600
+MOST_DIGITS = 4
+"""Of a GPU-hour: enough to tell a second more from a second less."""
+
+
+def cost_words(level: str, value: int, beside: int) -> str:
+    """Return what a plan costs at a level, as a person reads it: work in GPU-hours.
+
+    ``beside``: the value that it is read beside, a bound or that of another plan. Of two that
+    differ so many digits are said that they differ too.
+    """
     if level.partition("@")[0] != CostLevel.WORK:
         return str(value)
-    return f"{value / 3600:,.1f} GPU-hours" if value >= 360 else f"{value} GPU-seconds"
+    for digits in range(1, MOST_DIGITS):
+        if value == beside or _work(value, digits) != _work(beside, digits):
+            return _work(value, digits)
+    return _work(value, MOST_DIGITS)
+
+
+def _work(seconds: int, digits: int) -> str:
+    if seconds < HOUR // 10:
+        return f"{seconds} GPU-seconds"
+    return f"{Decimal(seconds) / HOUR:,.{digits}f} GPU-hours"

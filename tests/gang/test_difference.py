@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from extender.gang.tell.difference import difference, told
+import pytest
+
+from extender.gang.tell.difference import LevelDifference, difference, told
 from extender.model.cost_order import order_of
 from extender.model.objects import GangKey
 from extender.model.plan import Code, Cost, Plan, Refusal, Victim
@@ -20,6 +22,43 @@ def victim(name: str, priority: int, gang: str = "") -> Victim:
 def plan(*victims: Victim, **costs: int) -> Plan:
     levels = tuple(Cost(level.replace("_", "@"), value, value) for level, value in costs.items())
     return Plan(gang=GANG, priority=100, seats=(), victims=victims, costs=levels)
+
+
+WORK = ("default",)
+COUNTS = ("gangs-by-priority", "fewest-pods", "fewest-gangs")
+
+
+@pytest.mark.parametrize(
+    ("level", "orders"),
+    [
+        ("work_1", WORK),
+        ("grace_1", WORK),
+        ("gangs_1", WORK + COUNTS),
+        ("pods_1", WORK + COUNTS),
+        ("work", COUNTS),
+        ("pods", ("fewest-pods",)),
+        ("gangs", ("fewest-gangs",)),
+        ("waits", WORK + COUNTS),
+        ("luck", ()),
+    ],
+)
+@pytest.mark.parametrize("other", WORK + COUNTS)
+def test_a_level_is_compared_where_both_orders_count_it_or_none_does(
+    level: str, orders: tuple[str, ...], other: str
+) -> None:
+    """What a level costs in one order is no difference to another that does not count it."""
+    for order in WORK + COUNTS:
+        found = difference(
+            plan(**{level: 2}), plan(), order_of(order, {}), order_of(other, {})
+        ).levels
+        same = (order in orders) == (other in orders)
+        assert found == [LevelDifference(level.replace("_", "@"), 2, 0)] * same, order
+
+
+def test_both_sides_of_a_difference_in_work_say_as_many_digits_as_it_takes() -> None:
+    before, after = plan(victim("a", 1), work_1=1_000_080), plan(victim("b", 1), work_1=1_000_000)
+    said = told(difference(before, after, *[order_of("default", {})] * 2))[-1]
+    assert said == "  work@1: 277.80 GPU-hours before, 277.78 GPU-hours changed"
 
 
 def test_who_goes_as_well_and_who_stays() -> None:

@@ -85,7 +85,7 @@ def explain_plan(
         lines.append(_wish_line(gang, built, plan))
     lines += [plan.spared] if plan.spared else []
     cut = f"; the search was cut: {solution.cut}" if solution.cut else ""
-    lines.append(_proof_line(plan) + cut)
+    lines.append(proof_line(plan) + cut)
     unmodelled = sorted({kind for pod in gang.pending for kind in pod.shape.unmodelled})
     if unmodelled:
         lines.append(
@@ -118,14 +118,16 @@ def _wish_line(gang: Gang, built: Built, plan: Plan) -> str:
     return f"{wish}; {'not kept' if left else 'kept'}"
 
 
-def _proof_line(plan: Plan) -> str:
+def proof_line(plan: Plan) -> str:
+    """Return what is proved of a plan's cost, or at which level it may not be least."""
     if plan.proof is Proof.OPTIMAL:
         return "proved: no other victims cost less at any level of the cost order"
     for cost in plan.costs:
         if cost.value != cost.bound:
             return (
-                f"not proved least: {cost.level} costs {cost_words(cost.level, cost.value)}, "
-                f"and at least {cost_words(cost.level, cost.bound)} is certain"
+                f"not proved least: {cost.level} costs "
+                f"{cost_words(cost.level, cost.value, cost.bound)}, "
+                f"and at least {cost_words(cost.level, cost.bound, cost.value)} is certain"
             )
     return "not proved least: a placement rule had to be checked after the search"
 

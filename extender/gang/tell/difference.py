@@ -65,8 +65,8 @@ def told(found: Difference) -> list[str]:
             name = f"{victim.namespace}/{victim.name}"
             lines.append(f"  {sign} {name} on {victim.node} (priority {victim.priority}{of})")
     lines += [
-        f"  {one.level}: {cost_words(one.level, one.before)} before, "
-        f"{cost_words(one.level, one.after)} changed"
+        f"  {one.level}: {cost_words(one.level, one.before, one.after)} before, "
+        f"{cost_words(one.level, one.after, one.before)} changed"
         for one in found.levels
     ]
     return lines
@@ -82,7 +82,7 @@ def _counts(level: str, order: Sequence[str]) -> bool:
     if not at:
         return level in order
     by_work = CostLevel.WORK_BY_PRIORITY in order
-    return by_work or (kind != "work" and CostLevel.BY_PRIORITY in order)
+    return by_work or (kind in ("gangs", "pods") and CostLevel.BY_PRIORITY in order)
 
 
 def _without(some: Sequence[Victim], others: Sequence[Victim]) -> list[Victim]:
