@@ -183,6 +183,32 @@ def test_a_restart_costs_what_is_configured() -> None:
     assert evicted(plan_for(state, "high")) == {"one"}
 
 
+def test_a_part_of_a_second_of_a_restart_counts() -> None:
+    """0.9 s were cut to 0: a new pod of 4 GPUs, or one of 1 GPU that has run for two seconds."""
+    pods = [holding("four", "n0", 4, NOW), holding("one", "n1", 1, NOW - 2)]
+    pods[1] = replace(pods[1], requests=(*pods[1].requests[:-2], ("cpu", 4000), (GPU, 1)))
+    settings = Settings(plan=PlanSettings(restart_seconds=0.9))
+    plan = plan_for(full_of(pods, {}, 1, 1), "high", settings)
+    assert evicted(plan) == {"one"}
+    assert isinstance(plan, Plan)
+    assert {cost.level: cost.value for cost in plan.costs}["work@0"] == ceil(2 + 0.9)
+
+
+@pytest.mark.parametrize("restart", [0.9, 86_399.999])
+def test_a_part_of_a_second_counts_where_a_gang_is_left_too_small(restart: float) -> None:
+    """One of two members goes: its own restart, and that of all that the gang holds."""
+    pods = [holding(f"g-{i}", f"n{i}", 8, NOW, "g") for i in (0, 1)]
+    state = snapshot(
+        [node(f"n{i}", 8, None, **{GPU: 8}) for i in (0, 1)],
+        [*pods, holding("high-0", "", 8, 0.0, "high", 9)],
+        [group("g", 2, whole=False), group("high", 1)],
+    )
+    plan = plan_for(state, "high", Settings(plan=PlanSettings(restart_seconds=restart)))
+    assert isinstance(plan, Plan)
+    lost = ceil(8 * restart) + ceil(16 * restart)
+    assert {cost.level: cost.value for cost in plan.costs}["work@0"] == lost
+
+
 def test_a_gang_that_is_left_too_small_starts_again() -> None:
     """One of two members of a gang that goes pod by pod, or a pod that holds as much."""
     pods = [holding(f"g-{i}", f"n{i}", 8, NEW, "g") for i in (0, 1)]
@@ -220,6 +246,15 @@ def test_work_since_the_last_checkpoint_is_what_counts(said_by: str) -> None:
         [group("high", 1)],
     )
     assert evicted(plan_for(state, "high")) == {"saved"}
+
+
+def test_a_checkpoint_in_the_future_makes_nothing_cheaper_than_a_restart() -> None:
+    """Its pod has lost nothing, and does not pay for the one beside it."""
+    pods = [holding(f"g-{i}", f"n{i}", 8, NOW - 1000, "g") for i in (0, 1)]
+    pods[0] = replace(pods[0], checkpointed=NOW + 1_000_000)
+    plan = plan_for(full_of(pods, {"g": 2}, 8, 1), "high")
+    assert isinstance(plan, Plan)
+    assert {cost.level: cost.value for cost in plan.costs}["work@0"] == 8 * 1000 + 16 * 600
 
 
 @pytest.mark.parametrize(

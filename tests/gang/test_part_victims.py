@@ -73,9 +73,19 @@ def volcano(least: int = 4, **parts: int) -> GroupObject:
     return GroupObject("volcano", "uid-g", "default", "g", least, parts=listed)
 
 
-def task(name: str, of: str, on: str) -> Pod:
+def task(name: str, of: str, on: str, priority: int = 0) -> Pod:
     notes = {"scheduling.k8s.io/group-name": "g", "volcano.sh/task-spec": of}
-    return pod(name, on=on, annotations=notes)
+    return pod(name, on=on, annotations=notes, priority=priority)
+
+
+def head_and_workers(row: GroupObject, workers: int, priority: int = 0) -> Gang:
+    """A gang that goes pod by pod."""
+    pods = [task("head", "head", "n0", priority)]
+    pods += [task(f"w{i}", "worker", f"n{i + 1}", priority) for i in range(workers)]
+    state = snapshot([], pods, [row], settings=SINGLE)
+    state = replace(state, group_sources=frozenset({"volcano"}))
+    (gang,) = Resolver(SINGLE.groups).resolve_all(state)
+    return gang
 
 
 def plan_of(row: GroupObject, others: int = 0, wanted: int = 2) -> Plan:
@@ -113,8 +123,37 @@ def test_a_quorum_beyond_the_sum_of_the_parts_is_one_surplus(
     least: int, surplus: list[int]
 ) -> None:
     """Of five that it needs any member may be one too many."""
-    pods = [task("head", "head", "n0"), *(task(f"w{i}", "worker", f"n{i + 1}") for i in range(5))]
-    state = snapshot([], pods, [volcano(least, head=1, worker=3)], settings=SINGLE)
-    state = replace(state, group_sources=frozenset({"volcano"}))
-    (gang,) = Resolver(SINGLE.groups).resolve_all(state)
+    gang = head_and_workers(volcano(least, head=1, worker=3), 5)
     assert [each.surplus for each in elastic_of(gang)] == surplus
+
+
+@pytest.mark.parametrize(("least", "parts"), [(4, {}), (4, {"head": 1, "worker": 3})])
+@pytest.mark.parametrize("workers", [3, 2, 1])
+def test_a_gang_that_lacks_a_member_has_nothing_left_to_lose(
+    least: int, parts: dict[str, int], workers: int
+) -> None:
+    """Of head and three workers: at its quorum it is broken with the next pod, and below it no
+    pod breaks it."""
+    gang = head_and_workers(volcano(least, **parts), workers)
+    surplus = [each.surplus for each in elastic_of(gang)]
+    assert surplus == [0] * max(1, len(parts)) * (workers == 3)
+
+
+@pytest.mark.parametrize(
+    ("least", "parts", "found"),
+    [
+        (4, {"head": 1, "worker": 3}, [(["head"], True), (["w0", "w1", "w2", "w3"], True)]),
+        (5, {"head": 1, "worker": 3}, [(["head", "w0", "w1", "w2", "w3"], False)]),
+        (5, {}, [(["head", "w0", "w1", "w2", "w3"], False)]),
+    ],
+)
+def test_what_loses_pods_one_by_one_has_its_own_pods_and_the_priority_of_its_gang(
+    least: int, parts: dict[str, int], found: list[tuple[list[str], bool]]
+) -> None:
+    gang = head_and_workers(volcano(least, **parts), 4, priority=7)
+    several = elastic_of(gang)
+    assert [sorted(each.name for each in one.pods) for one in several] == [n for n, _ in found]
+    assert [one.uids == frozenset(each.uid for each in one.pods) for one in several] == [
+        p for _, p in found
+    ]
+    assert {one.priority for one in several} == {7}

@@ -45,14 +45,16 @@ class VictimSums(Struct, frozen=True, gc=False):
             return sum(max(0, int(now - pod.started)) for pod in unit.pods if pod.started)
         return self.started * int(now) - self.starts
 
-    def work(self, pods: Iterable[Pod], nodes: Mapping[str, Node], now: float, restart: int) -> int:
+    def work(
+        self, pods: Iterable[Pod], nodes: Mapping[str, Node], now: float, restart: float
+    ) -> int:
         """Return the GPU-seconds that are lost with the pods, and ``restart`` seconds of what they
         hold."""
         if now < self.steady_from:
             lost = sum(lost_work(pod, nodes.get(pod.node), now) for pod in pods)
         else:
             lost = self.held * int(now) - self.held_starts
-        return -(-(lost + restart * self.held) // ONE)
+        return -(-(lost + int(restart * self.held)) // ONE)
 
 
 Costly = VictimUnit | ElasticCandidate

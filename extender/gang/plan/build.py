@@ -465,7 +465,7 @@ class Build:
             if summed.grace > patience
         }
         order = tuple(each for each in self._order if slow or each is not CostLevel.GRACE)
-        restart = int(self._settings.plan.restart_seconds)
+        restart = self._settings.plan.restart_seconds
         impatient = self._gang.patience is not None
         levels = CostLevels(order, priorities, self._snapshot, slow, restart, impatient=impatient)
         return levels, sums

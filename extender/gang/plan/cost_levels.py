@@ -25,7 +25,7 @@ class CostLevels:
         priorities: Iterable[int],
         snapshot: Snapshot,
         slow: Mapping[str, int],
-        restart_seconds: int,
+        restart_seconds: float,
         *,
         impatient: bool,
     ) -> None:
@@ -120,7 +120,7 @@ class CostLevels:
         """Return what is paid once when more than a gang's surplus goes."""
         vector = self._nothing()
         self._break(vector, gang.priority)
-        self._lose(vector, gang.priority, -(-self._restart * summed.held // ONE))
+        self._lose(vector, gang.priority, -(-int(self._restart * summed.held) // ONE))
         return tuple(vector)
 
     def _lose(self, vector: list[int], priority: int, work: int) -> None:
