@@ -56,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
         found = await stories(server, args.name, args.namespace)
         if not found:
             error(
-                f"no pod or gang {args.name!r} is known to the server: it has finished, was "
-                "never existed, or ended before the decisions that are kept"
+                f"no pod or gang {args.name!r} is known to the server: it has finished, never "
+                "existed, or ended before the decisions that are kept"
             )
             return NO
         parts = [part for story in found for part in _parts(story, short=args.short)]
