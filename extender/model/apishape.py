@@ -37,6 +37,7 @@ class RawMeta(Shape, gc=False):
     resource_version: str | None = None
     creation_timestamp: Raw = NO_RAW
     deletion_timestamp: Raw = NO_RAW
+    generation: int | None = None
     deletion_grace_period_seconds: int | None = None
     labels: Raw = NO_RAW
     annotations: Raw = NO_RAW
@@ -240,6 +241,7 @@ class RawBudgetSpec(Shape, gc=False):
 class RawBudgetStatus(Shape, gc=False):
     """policy/v1 PodDisruptionBudgetStatus."""
 
+    observed_generation: int | None = None
     disruptions_allowed: int | None = None
     current_healthy: int | None = None
     desired_healthy: int | None = None

@@ -227,7 +227,11 @@ def reduce_priority_class(raw: RawPriorityClass) -> PriorityClass:
 
 
 def reduce_budget(raw: RawBudget) -> DisruptionBudget:
-    """Return the record of a typed PodDisruptionBudget; without status nothing is allowed."""
+    """Return the record of a typed PodDisruptionBudget; without a status nothing is allowed.
+
+    Nor is anything while the status is of an older spec: the Eviction API answers 429 then
+    (checkAndDecrement in pkg/registry/core/pod/storage/eviction.go).
+    """
     meta = named(raw.metadata)
     try:
         chosen = kept_selector(raw.spec.selector) if raw.spec else None
@@ -236,12 +240,16 @@ def reduce_budget(raw: RawBudget) -> DisruptionBudget:
     status = raw.status or NO_BUDGET_STATUS
     always = raw.spec is not None and raw.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
     healthy, wanted = status.current_healthy or 0, status.desired_healthy or 0
+    observed = status.observed_generation
+    allowed = status.disruptions_allowed or 0
+    if observed is not None and observed < (meta.generation or 0):
+        allowed = 0
     return DisruptionBudget(
         uid=meta.uid or "",
         namespace=sys.intern(meta.namespace or "default"),
         name=meta.name or "",
         selector=chosen,
-        allowed=max(0, status.disruptions_allowed or 0),
+        allowed=max(0, allowed),
         unready_free=always or healthy >= wanted > 0,
         version=version_of(meta),
     )

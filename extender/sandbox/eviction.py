@@ -84,6 +84,10 @@ def _charge(api: Api, pod: Obj) -> None:
         wanted = status.get("desiredHealthy", 0)
         if always or status.get("currentHealthy", 0) >= wanted > 0:
             return
+    observed, generation = status.get("observedGeneration"), budget["metadata"].get("generation", 1)
+    if observed is not None and observed < generation:
+        why = f"The disruption budget {name} is still being processed by the server."
+        raise StatusError(429, "TooManyRequests", why)
     if status.get("disruptionsAllowed", 0) <= 0:
         why = f"The disruption budget {name} needs {status.get('desiredHealthy', 0)} healthy pods"
         raise StatusError(

@@ -154,6 +154,8 @@ class Api:
         new["metadata"] = _metadata(old["metadata"], given, status=status)
         if _same(new, old):
             return old
+        if new.get("spec") != old.get("spec"):
+            new["metadata"]["generation"] = old["metadata"].get("generation", 1) + 1
         if new["metadata"].get("deletionTimestamp") and self._may_go(new):
             return self._remove(resource, namespace, name)
         return self.storage.put(resource.key, new)

@@ -41,6 +41,10 @@ def _record_not_waited_for() -> Patches:
     return [(Step, "_planned", hasty)]
 
 
+def _budgets_are_not_read() -> Patches:
+    return [(Step, "_allowed", lambda self, preemption, event: True)]
+
+
 def _seats_stay() -> Patches:
     return [(Reservations, "close", lambda self, key: None)]
 
@@ -126,6 +130,7 @@ def _unharmed_is_not_watched() -> Patches:
 PLAN_MISTAKES = (
     Mistake("the seats open before the last victim is gone", Setting(), _opens_early),
     Mistake("the record is not waited for", Setting(), _record_not_waited_for),
+    Mistake("the budgets are not read", Setting(budgets=1), _budgets_are_not_read),
     Mistake("the end leaves the seats held", Setting(), _seats_stay),
     Mistake("a member's end is not the plan's", Setting(deletions=1), _member_gone_is_nothing),
     Mistake("a plan that is changed evicts", Setting(doubts=1), _changing_evicts),

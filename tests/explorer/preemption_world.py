@@ -18,7 +18,10 @@ from msgspec.structs import replace
 
 from extender.gang.core import preemption as machine
 from extender.gang.core.preemption import (
+    Allowance,
     Begun,
+    BudgetsNotRead,
+    BudgetsRead,
     DoesNotHold,
     End,
     PlanEvent,
@@ -54,7 +57,7 @@ from extender.gang.core.victim_group import (
 )
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.gang import Gang
-from extender.model.objects import GangKey, Node, Pod
+from extender.model.objects import DisruptionBudget, GangKey, Node, Pod
 from extender.model.plan import Plan, Seat, Victim
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
@@ -86,6 +89,8 @@ class Setting(Struct, frozen=True):
     """Rehearsals that are refused."""
     records: int = 0
     """Writes of the record that fail: it is there then, or not."""
+    budgets: int = 0
+    """Reads of budgets that fail, or say no, or that others' evictions come first."""
     lost: int = 0
     """Requests whose answer does not come."""
     refusals: int = 0
@@ -195,7 +200,9 @@ class PreemptionWorld(EvictionRequests):
         """What is on its way there."""
         self.ended = False
         """The plan is over, for the keeper of records."""
-        self.rehearsing = self.searching = False
+        self.rehearsing = self.searching = self.reading = self.allowed = False
+        """``allowed``: this process has read that the budgets allow what the plan evicts."""
+        self.allowance = Allowance()
         self.wire: dict[str, str] = {}
         """Uid -> how far a request has come: asked, left, done, absent (404), denied."""
         self.reads: frozenset[str] = frozenset()
@@ -250,6 +257,14 @@ class PreemptionWorld(EvictionRequests):
     def budgeted(self, victims: Collection[Victim], priority: int) -> frozenset[str]:
         return frozenset()
 
+    def budgets_of(self, preemption: Preemption) -> Sequence[str]:
+        victims = self.plans.victims
+        left = any(not victims.takes(uid) for uid in preemption.victims)
+        return ("default",) if self.setting.budgets and left else ()
+
+    def allowed_by(self, preemption: Preemption, budgets: Sequence[DisruptionBudget]) -> Allowance:
+        return self.allowance
+
     def leaves(self, pod: Pod, wall: float) -> bool:
         return False
 
@@ -277,6 +292,8 @@ class PreemptionWorld(EvictionRequests):
                     self.rehearsing = True
                 case machine.WriteRecord():
                     self.write = "plan"
+                case machine.ReadBudgets():
+                    self.reading = True
                 case machine.Search():
                     self.searching = True
                 case machine.RecordOver():
@@ -351,6 +368,8 @@ class PreemptionWorld(EvictionRequests):
                 world.rehearsing = False
                 refused = RehearsalRefused(ID, "a", Failure("no"), readable=True, told="no")
                 yield "the rehearsal is refused", world.feed(refused), False
+        if self.reading:
+            yield from self._budgets()
         plan = self.plan
         if self.searching:
             world = self.copy()
@@ -364,6 +383,23 @@ class PreemptionWorld(EvictionRequests):
             world = self.spend("doubts")
             assert world.plan is not None
             yield "the plan does not hold", world.feed(DoesNotHold(world.plan, "so")), False
+
+    def _budgets(self) -> Iterator[tuple[str, Self, bool]]:
+        read = BudgetsRead(ID, (), self.plans.accepted)
+        world = self.copy()
+        world.reading, world.allowed, world.allowance = False, True, Allowance()
+        yield "the budgets allow it", world.feed(read), True
+        if not self.left.budgets:
+            return
+        said = {"no": Allowance("a", "no"), "that others go first": Allowance(waits=True)}
+        for told, allowance in said.items():
+            if allowance.uid in {"", *(self.plan.victims if self.plan is not None else ())}:
+                world = self.spend("budgets")
+                world.reading, world.allowance = False, allowance
+                yield f"the budgets say {told}", world.feed(read), False
+        world = self.spend("budgets")
+        world.reading = False
+        yield "the budgets cannot be read", world.feed(BudgetsNotRead(ID, "no")), False
 
     def _stored(self) -> Iterator[tuple[str, Self, bool]]:
         if self.write is None or not self.leads:
@@ -400,6 +436,8 @@ class PreemptionWorld(EvictionRequests):
             self.bad = f"the eviction of {uid} leaves, and the lease is lost"
         elif not self.record:
             self.bad = f"the eviction of {uid} leaves, and no record is stored"
+        elif self.setting.budgets and not (self.allowed or self._begun()):
+            self.bad = f"the eviction of {uid} leaves, and its budgets are not read"
         elif not self._wanted():
             self.bad = f"{uid} is evicted for no plan, and no pod of its group was evicted"
         self.feed(Leaves(uid))
@@ -408,10 +446,13 @@ class PreemptionWorld(EvictionRequests):
 
     def _wanted(self) -> bool:
         """Whether the plan evicts, or an eviction may have begun already."""
-        unclear = any(getattr(self.left, n) < getattr(self.setting, n) for n in UNCLEAR)
-        begun = bool(self.ours) or any(stage != "asked" for stage in self.wire.values())
         evicts = self.plan is not None and self.plan.state is PreemptionState.EVICTING
-        return unclear or begun or evicts
+        return evicts or self._begun()
+
+    def _begun(self) -> bool:
+        """Whether a part of the group has gone, or may have."""
+        unclear = any(getattr(self.left, n) < getattr(self.setting, n) for n in UNCLEAR)
+        return unclear or bool(self.ours) or any(stage != "asked" for stage in self.wire.values())
 
     def _cluster(self) -> Iterator[tuple[str, Self, bool]]:
         yield from self.lost_requests()
@@ -521,6 +562,7 @@ class PreemptionWorld(EvictionRequests):
             world.wire, world.reads, world.timers = {}, frozenset(), frozenset()
             world.shown, world.leads = world.here, True
             world.rehearsing = world.searching = world.ended = False
+            world.reading = world.allowed = False
             if landed:
                 world.record = world.write or ""
             world.write, world.plans = None, _plans()
@@ -586,6 +628,7 @@ class PreemptionWorld(EvictionRequests):
             (self.here, self.shown, self.ours, self.late, self.reads, self.timers),
             (self.members.m0, self.members.m1, self.lost_node, self.crowd, self.leads),
             (self.record, self.written, self.write, self.ended, self.rehearsing, self.searching),
+            (self.reading, self.allowed),
             tuple(sorted(self.wire.items())),
             (self.excused, self.bad, self.left),
             _frozen(self.plans),

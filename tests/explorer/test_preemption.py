@@ -28,6 +28,8 @@ WORLDS = (
     Setting(refusals=1, kills=1),
     Setting(nodes=1, kills=1),
     Setting(nodes=1, leases=1),
+    Setting(budgets=2, doubts=1, deletions=1),
+    Setting(budgets=1, kills=1),
 )
 
 

@@ -29,6 +29,8 @@ from extender.gang.tell.listener import Listener, Removal
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
 from extender.kube.gate import REQUEST_SECONDS, CalledOff, answered, while_wanted
+from extender.model.decode import decode_budget
+from extender.model.objects import DisruptionBudget
 from extender.model.plan import Victim
 from extender.model.reduce import PREEMPTED
 from extender.model.settings import EvictionSettings
@@ -121,6 +123,32 @@ class Evictor:
                     return
 
         await each(victims, self.concurrency, one)
+
+    async def budgets(self, namespaces: Sequence[str]) -> list[DisruptionBudget]:
+        """Return the disruption budgets of namespaces, as the API server has them, not a cache.
+
+        Raises ApiError, after several tries, and InvalidInput.
+        """
+        found: list[DisruptionBudget] = []
+
+        async def one(namespace: str) -> None:
+            path = f"/apis/policy/v1/namespaces/{quote(namespace)}/poddisruptionbudgets"
+            pause = FIRST_PAUSE
+            for attempt in count(1):
+                try:
+                    async with self._rehearsals:
+                        listed = await answered(self._client.get(path))
+                except ApiError as error:
+                    if not passing(error) or attempt >= self.attempts:
+                        raise
+                    await self.pause(pause, error)
+                    pause *= 2
+                else:
+                    found.extend(decode_budget(item) for item in listed.get("items") or ())
+                    return
+
+        await each(namespaces, self.concurrency, one)
+        return found
 
     async def remove(
         self,

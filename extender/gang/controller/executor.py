@@ -20,6 +20,8 @@ from extender.gang.core.preconditions import Preconditions
 from extender.gang.core.preemption import (
     Accepted,
     Acts,
+    BudgetsNotRead,
+    BudgetsRead,
     ClaimMore,
     ClearNominations,
     Defect,
@@ -33,6 +35,7 @@ from extender.gang.core.preemption import (
     PlanEvent,
     Plans,
     PodSeen,
+    ReadBudgets,
     Recorded,
     RecordFailed,
     RecordOver,
@@ -70,6 +73,7 @@ from extender.gang.tell.decisions import Decision
 from extender.gang.tell.listener import Removal
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.kube.api_errors import ApiError
+from extender.model.errors import InvalidInput
 from extender.model.objects import Pod
 from extender.model.plan import Victim
 
@@ -77,7 +81,7 @@ log = structlog.get_logger("gang")
 
 LOOK_SECONDS = 0.1
 
-Step = Rehearse | WriteRecord | ClaimMore | Nominate
+Step = Rehearse | WriteRecord | ReadBudgets | ClaimMore | Nominate
 """What is waited for before the next step of a plan."""
 ForOthers = Search | SeatsReleased | PlanEnded | Taken | Accepted
 """What other rooms do, or take note of."""
@@ -171,7 +175,7 @@ class Executor:
                 log.error("an event was not taken in whole", at=at, exc_info=error)
             case Log(text, words, warns):
                 (log.warning if warns else log.info)(text, **words)
-            case Rehearse() | WriteRecord() | ClaimMore() | Nominate():
+            case Rehearse() | WriteRecord() | ReadBudgets() | ClaimMore() | Nominate():
                 pass  # see _go_on
             case _:
                 self._tell(effect)
@@ -217,6 +221,13 @@ class Executor:
                 except ApiError as failed:
                     return RecordFailed(preemption.id, str(failed))
                 return Recorded(preemption.id)
+            case ReadBudgets(preemption, namespaces, accepted, seconds):
+                await asyncio.sleep(seconds)
+                try:
+                    budgets = await self._evictor.budgets(namespaces)
+                except (ApiError, InvalidInput) as failed:
+                    return BudgetsNotRead(preemption.id, str(failed))
+                return BudgetsRead(preemption.id, budgets, accepted)
             case ClaimMore():
                 await asyncio.sleep(0)
                 return next_step

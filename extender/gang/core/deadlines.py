@@ -35,8 +35,8 @@ def late(
         if now - preemption.since <= PLANNED_SECONDS:
             return None
         return (
-            "its evictions could not be rehearsed, or its record not be written, within "
-            f"{PLANNED_SECONDS:g} s: nobody is evicted"
+            "its evictions could not be rehearsed, its record not be written, or disruption "
+            f"budgets not be read, within {PLANNED_SECONDS:g} s: no pod is evicted"
         )
     if preemption.state is PreemptionState.OPEN:
         if now < preemption.deadline:

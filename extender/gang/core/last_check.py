@@ -98,6 +98,10 @@ class LastCheck:
         and counts against this priority."""
         return covered_by_budget(victims, self.source.snapshot(), self._protections, priority)
 
+    def budgets_count(self, namespace: str, priority: int) -> bool:
+        """Whether a preemptor of this priority may not exceed the namespace's budgets."""
+        return self._protections.budget_counts(namespace, priority, self.source.snapshot())
+
     def whole_again(self, victim: Victim, unit: AbstractSet[str], size: int) -> bool:
         """Whether the gang of a victim that is there is whole by others; see validity."""
         gang = self.gang_of(victim)

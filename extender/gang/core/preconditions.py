@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from extender.gang.core.expectations import shown_in
 from extender.gang.core.last_check import LastCheck
-from extender.gang.core.preemption import Plans, units_of
+from extender.gang.core.preemption import Allowance, Plans, units_of
 from extender.gang.core.reservations import Preemption
 from extender.gang.core.victim_group import Claim, Phase, VictimGroup
 from extender.gang.plan.candidates import NOBODY
@@ -21,16 +21,19 @@ from extender.gang.plan.new_room import room_came
 from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import (
+    covered,
     gang_problem,
     gangs_of,
     member_problem,
+    over_budget,
     present,
     quick_problem,
 )
 from extender.gang.scheduler_view.assumed_pods import AssumedPods
 from extender.gang.scheduler_view.node_lists import NodeLists
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.gang import Gang
-from extender.model.objects import GangKey, Pod
+from extender.model.objects import DisruptionBudget, GangKey, Pod
 from extender.model.plan import Hold, Victim
 from extender.model.snapshot import Snapshot, SparedPod
 
@@ -95,6 +98,45 @@ class Preconditions:
     def budgeted(self, victims: Collection[Victim], priority: int) -> frozenset[str]:
         """Return the uids of those to evict through the Eviction API."""
         return self._check.budgeted(victims, priority)
+
+    def budgets_of(self, preemption: Preemption) -> list[str]:
+        """Return the namespaces whose budgets count for what the plan has yet to evict."""
+        names = {pod.namespace for pod in self._to_evict(preemption)}
+        counts, priority = self._check.budgets_count, preemption.plan.priority
+        return sorted(name for name in names if counts(name, priority))
+
+    def allowed_by(self, preemption: Preemption, budgets: Sequence[DisruptionBudget]) -> Allowance:
+        """Return what these budgets say to what the plan has yet to evict, all of it together."""
+        own = self._to_evict(preemption)
+        refused = over_budget(own, budgets)
+        if refused is not None:
+            pod, why = refused
+            return Allowance(pod.uid, why)
+        known = self.budgeted(preemption.victims.values(), preemption.plan.priority)
+        waits = not covered(own, budgets) <= known
+        return Allowance(waits=waits or over_budget([*self._first(own), *own], budgets) is not None)
+
+    def _to_evict(self, preemption: Preemption) -> list[Pod]:
+        takes = self._evictions.takes
+        pods = self._there(each for uid, each in preemption.victims.items() if not takes(uid))
+        return [pod for pod in pods if not pod.deleting]
+
+    def _first(self, own: Sequence[Pod]) -> list[Pod]:
+        """Return the pods that are evicted before a plan's own: of plans that evict already, and of
+        groups that went in part."""
+        states = self._evictions.victims.values()
+        victims = {state.victim.uid: state.victim for state in states if state.must}
+        for other in self._reservations:
+            if other.state in (PreemptionState.EVICTING, PreemptionState.WAITING):
+                victims.update(other.victims)
+        for pod in own:
+            victims.pop(pod.uid, None)
+        accepted = self._evictions.accepted
+        return self._there(each for uid, each in victims.items() if not accepted(uid))
+
+    def _there(self, victims: Iterable[Victim]) -> list[Pod]:
+        snapshot = self._source.snapshot()
+        return [pod for each in victims if (pod := present(each, snapshot)) is not None]
 
     def on_its_way(self, name: str) -> bool:
         """As View.on_its_way; what a life before has offered is not known for a moment."""

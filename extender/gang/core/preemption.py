@@ -9,9 +9,11 @@ them back. What kube-scheduler makes of open seats is in ``refused_seats.py``.
 state                       event                             state     effects
 ==========================  ================================  ========  ==========================
 -                           Begun, Resumed                    PLANNED   Rehearse
-PLANNED                     RehearsalRefused, RecordFailed    ENDED
+PLANNED                     refused in rehearsal, by budgets  ENDED
+PLANNED                     RecordFailed, BudgetsNotRead      ENDED
 PLANNED                     Rehearsed                         PLANNED   WriteRecord
-PLANNED                     Recorded, the plan holds          EVICTING  ClaimMore, Nominate
+PLANNED                     Recorded                          PLANNED   ReadBudgets
+PLANNED                     BudgetsRead, the plan holds       EVICTING  ClaimMore, Nominate
 EVICTING                    all evictions accepted            WAITING
 EVICTING, WAITING           last victim gone, the plan holds  OPEN      Opened
 OPEN                        last member bound                 ENDED
@@ -60,7 +62,7 @@ from extender.gang.plan.validity import present
 from extender.gang.tell.decisions import Decision, DecisionCode, Outcome, Verb
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.gang import Gang
-from extender.model.objects import GangKey, Pod
+from extender.model.objects import DisruptionBudget, GangKey, Pod
 from extender.model.plan import Code, Hold, Plan, Seat, Victim
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
@@ -77,6 +79,8 @@ CLOSED_SECONDS = 15.0
 their first answer (kube-scheduler's back-off is 10 s at most)."""
 PRESUMED_SECONDS = 5.0
 """How long a binding that was under way when the life before ended may take to show."""
+BUDGETS_SECONDS = 0.2
+"""After how long disruption budgets are read again, while other plans' evictions come first."""
 AT_ONCE = 128
 """How many groups are claimed at a time: verbs and events are answered in between."""
 
@@ -131,6 +135,22 @@ class Recorded(NamedTuple):
 
 class RecordFailed(NamedTuple):
     """It is not."""
+
+    plan_id: str
+    why: str
+
+
+class BudgetsRead(NamedTuple):
+    """The disruption budgets of the victims' namespaces, as the API server has them."""
+
+    plan_id: str
+    budgets: Sequence[DisruptionBudget]
+    accepted: int
+    """How many evictions had been accepted when they were asked for."""
+
+
+class BudgetsNotRead(NamedTuple):
+    """They cannot be read."""
 
     plan_id: str
     why: str
@@ -210,6 +230,8 @@ PlanEvent = (
     | RehearsalRefused
     | Recorded
     | RecordFailed
+    | BudgetsRead
+    | BudgetsNotRead
     | ClaimMore
     | Presumed
     | Compared
@@ -236,6 +258,15 @@ class WriteRecord(NamedTuple):
 
     preemption: Preemption
     others: Others
+
+
+class ReadBudgets(NamedTuple):
+    """Read disruption budgets, after some seconds: BudgetsRead, or BudgetsNotRead."""
+
+    preemption: Preemption
+    namespaces: Sequence[str]
+    accepted: int
+    seconds: float
 
 
 class Nominate(NamedTuple):
@@ -361,6 +392,7 @@ PlanEffect = (
     | Owes
     | Rehearse
     | WriteRecord
+    | ReadBudgets
     | ClaimMore
     | Nominate
     | Later
@@ -428,6 +460,12 @@ class PlanView(victim_group.View, Protocol):
     def budgeted(self, victims: Collection[Victim], priority: int) -> frozenset[str]:
         """Return the uids of those to evict through the Eviction API."""
 
+    def budgets_of(self, preemption: Preemption) -> Sequence[str]:
+        """Return the namespaces whose budgets count for what a plan has yet to evict."""
+
+    def allowed_by(self, preemption: Preemption, budgets: Sequence[DisruptionBudget]) -> Allowance:
+        """Return what budgets, as they were read, say to all of a plan's evictions together."""
+
     def leaves(self, pod: Pod, wall: float) -> bool:
         """Whether a pod's end is near, at a wall time."""
 
@@ -436,6 +474,17 @@ class PlanView(victim_group.View, Protocol):
 
     def needs_nominations(self) -> bool:
         """Whether kube-scheduler may look at a part of the nodes only."""
+
+
+class Allowance(NamedTuple):
+    """What disruption budgets say to evictions."""
+
+    uid: str = ""
+    """A victim that cannot be evicted when those before it are ..."""
+    why: str = ""
+    """... and why."""
+    waits: bool = False
+    """Evictions of other plans come first, or the budgets are newer than the cache."""
 
 
 class Offers(Protocol):
@@ -456,6 +505,8 @@ class Plans(Struct, kw_only=True, eq=False):
     victims: victim_group.Tables
     offers: Offers
     settings: Settings
+    accepted: int = 0
+    """How many evictions have been accepted."""
     wanted: dict[str, set[GangKey]] = {}
     """Uid of a victim or waited-for pod -> plans that want it gone."""
     looks_after: float = 0.0
@@ -596,8 +647,8 @@ class _Step:
                 self._resume(preemption)
             case RehearsalRefused():
                 self._rehearsal_refused(event)
-            case Rehearsed(plan_id) | Recorded(plan_id) | RecordFailed(plan_id, _):
-                if (planned := self.book.plan(plan_id)) is not None:
+            case Rehearsed() | Recorded() | RecordFailed() | BudgetsRead() | BudgetsNotRead():
+                if (planned := self.book.plan(event.plan_id)) is not None:
                     self._planned(planned, event)
             case ClaimMore():
                 self._claim(event)
@@ -679,9 +730,16 @@ class _Step:
             rehearsed=rehearsed,
         )
 
-    def _planned(self, preemption: Preemption, event: Rehearsed | Recorded | RecordFailed) -> None:
-        if isinstance(event, RecordFailed):
-            why = f"the plan's record cannot be written, so nothing is evicted: {event.why}"
+    def _planned(
+        self,
+        preemption: Preemption,
+        event: Rehearsed | Recorded | RecordFailed | BudgetsRead | BudgetsNotRead,
+    ) -> None:
+        if isinstance(event, RecordFailed | BudgetsNotRead):
+            what = "the plan's record cannot be written"
+            if isinstance(event, BudgetsNotRead):
+                what = "the victims' disruption budgets cannot be read"
+            why = f"{what}, so nothing is evicted: {event.why}"
             self._end(preemption, Outcome.GAVE_UP, why, code=Code.API, penal=True)
             return
         if isinstance(event, Recorded):
@@ -691,6 +749,8 @@ class _Step:
         if not preemption.recorded:
             others = others_of(preemption.plan, self.view.snapshot())
             self.out.append(WriteRecord(preemption, others))
+            return
+        if not self._allowed(preemption, event):
             return
         why = self.view.problem(preemption) or self.view.spares(preemption)
         if why:
@@ -702,6 +762,31 @@ class _Step:
         nominate = nominate and bool(preemption.victims or preemption.waits)
         groups = list(units_of(preemption.victims.values()).items())
         self._claim(ClaimMore(preemption.id, groups, nominate=nominate))
+
+    def _allowed(self, preemption: Preemption, event: object) -> bool:
+        """Whether disruption budgets allow all evictions together, by what was just read of them.
+
+        The API server is asked for each eviction alone, in rehearsal too, and the cache is behind
+        it: a gang would go in part.
+        """
+        namespaces, seconds = self.view.budgets_of(preemption), 0.0
+        if not namespaces:
+            return True
+        if isinstance(event, BudgetsRead) and event.accepted == self.plans.accepted:
+            uid, why, waits = self.view.allowed_by(preemption, event.budgets)
+            if uid:
+                victim = preemption.victims[uid]
+                failure = victim_group.Failure(why, passing=True, budgeted=True)
+                told = f"{victim.namespace}/{victim.name}: {why}"
+                self._rehearsal_refused(
+                    RehearsalRefused(preemption.id, uid, failure, readable=True, told=told)
+                )
+                return False
+            if not waits:
+                return True
+            seconds = BUDGETS_SECONDS
+        self.out.append(ReadBudgets(preemption, namespaces, self.plans.accepted, seconds))
+        return False
 
     def _claim(self, event: ClaimMore) -> None:
         """Claim victim groups, as long as the plan evicts."""
@@ -797,6 +882,7 @@ class _Step:
             self._replan(preemption, event.why)
 
     def _sent(self, sent: Sent) -> None:
+        self.plans.accepted += 1
         asking = self.plans.of(sent.claim)
         self.out.append(Accepted(sent, asking, first=asking is not None and not asking.told))
         for claim in sent.claims:

@@ -19,12 +19,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Protocol
 
-from extender.fit.selectors import matches
+from extender.fit.disruption_budgets import guarded, takes
+from extender.fit.selector_index import SelectorIndex
 from extender.fit.static import static_allowed
 from extender.gang.incremental.protection import Protections, oldest_start
 from extender.model.gang import Gang
 from extender.model.names import quoted
-from extender.model.objects import GangKey, Pod, Requests
+from extender.model.objects import DisruptionBudget, GangKey, Pod, Requests
 from extender.model.plan import Hold, Plan, Victim
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
@@ -254,17 +255,46 @@ def covered_by_budget(
 ) -> frozenset[str]:
     """Return the uids of victims that a PodDisruptionBudget covers, as far as it counts against
     a preemptor of this priority."""
-    found = set()
-    for victim in victims if snapshot.budgets else ():
-        pod = present(victim, snapshot)
-        if pod is None or not protections.budget_counts(pod.namespace, priority, snapshot):
-            continue
-        if any(
-            budget.namespace == pod.namespace and matches(budget.selector, pod.labels)
-            for budget in snapshot.budgets
-        ):
-            found.add(pod.uid)
-    return frozenset(found)
+    pods = (present(victim, snapshot) for victim in victims if snapshot.budgets)
+    counts = protections.budget_counts
+    those = [pod for pod in pods if pod and counts(pod.namespace, priority, snapshot)]
+    return covered(those, snapshot.budgets)
+
+
+def covered(pods: Iterable[Pod], budgets: Sequence[DisruptionBudget]) -> frozenset[str]:
+    """Return the uids of pods that one of the budgets selects."""
+    index = _index(budgets)
+    return frozenset(pod.uid for pod in pods if index.matching(pod.namespace, pod.labels))
+
+
+def over_budget(pods: Iterable[Pod], budgets: Sequence[DisruptionBudget]) -> tuple[Pod, str] | None:
+    """Return the first pod that the Eviction API refuses once those before it are evicted, and why;
+    None when it evicts all.
+
+    ``budgets``: all that there are in the pods' namespaces. Source: ``Create`` in
+    pkg/registry/core/pod/storage/eviction.go.
+    """
+    index = _index(budgets)
+    left = [budget.allowed for budget in budgets]
+    for pod in filter(guarded, pods):
+        found = index.matching(pod.namespace, pod.labels)
+        if len(found) > 1:
+            names = ", ".join(quoted(budgets[at].name) for at in found[:2])
+            return pod, f"PodDisruptionBudgets {names} select it, and the Eviction API takes one"
+        for at in found:
+            budget = budgets[at]
+            if not takes(pod, budget):
+                continue
+            if not left[at]:
+                told = f"PodDisruptionBudget {budget.namespace}/{budget.name}"
+                allows = counted(budget.allowed, "eviction")
+                return pod, f"{told} allows {allows} now, and the plan needs more"
+            left[at] -= 1
+    return None
+
+
+def _index(budgets: Sequence[DisruptionBudget]) -> SelectorIndex:
+    return SelectorIndex((budget.namespace, budget.selector) for budget in budgets)
 
 
 def quick_problem(
