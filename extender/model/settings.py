@@ -187,7 +187,7 @@ class SeatSettings(Section, frozen=True, kw_only=True):
     bind_seconds: float = 60.0
     """Reservations that are not used this long after the room is free are returned."""
     victim_slack_seconds: float = 30.0
-    """A victim that is still there this long after its grace period ends the plan."""
+    """A victim that is still there this long after its grace period is waited for no longer."""
     max_replans: int = 3
     """How often one plan may be changed. Changes for pods that bypass filter do not count."""
     record_namespace: str = ""

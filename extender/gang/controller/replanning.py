@@ -93,7 +93,7 @@ class Replanning:
                     return False
                 why += f", and there is no other plan: {result.message}"
                 # A gang that is whole, or gone, needs no penalty; one that cannot fit waits.
-                penal = result.code in (Code.INFEASIBLE, Code.CHANGED)
+                penal = preemption.overdue or result.code in (Code.INFEASIBLE, Code.CHANGED)
                 self._executor.feed(End(preemption, why, penal=penal))
         return True
 

@@ -43,6 +43,7 @@ from extender.model.gang import Gang
 from extender.model.objects import GangKey
 from extender.model.plan import Code, Hold, Plan, Refusal
 from extender.model.snapshot import EMPTY, Snapshot
+from extender.model.texts import counted
 
 log = structlog.get_logger("gang")
 
@@ -174,6 +175,11 @@ class SchedulingCycle:
             free = self._free(candidates)
             causes = {pod.namespace for pod in before.displaced_by} if before else frozenset()
             answer = await self._search(gang, snapshot, struck, lists, candidates, causes)
+            if isinstance(answer, Plan) and answer.victims and before and before.overdue:
+                more = counted(len(answer.victims), "more pod", "has", "have")
+                why = f"{more} to go for it, and none is evicted for pods that do not go"
+                # That is said of the plan: of the gang it is no refusal that stands.
+                return Refusal(gang=key, code=Code.CHANGED, message=why)
             if isinstance(answer, Plan):
                 answer = self._admission.too_many_evictions(answer, gang, before) or answer
             if isinstance(answer, Plan):

@@ -56,8 +56,7 @@ def late(
     refused = "; ".join([f"{counted(unsent, 'eviction')} not accepted", *errors[:2]])
     return (
         f"{stuck} did not go away within the grace period and "
-        f"{settings.victim_slack_seconds:g} s{f' ({refused})' if unsent else ''}: "
-        "the seats go back, nothing further is evicted for this plan"
+        f"{settings.victim_slack_seconds:g} s{f' ({refused})' if unsent else ''}"
     )
 
 

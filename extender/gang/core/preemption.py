@@ -18,6 +18,7 @@ EVICTING                    all evictions accepted            WAITING
 EVICTING, WAITING           last victim gone, the plan holds  OPEN      Opened
 OPEN                        last member bound                 ENDED
 any                         does not hold                     CHANGING  Search
+WAITING                     a victim does not go in time      CHANGING  Search
 any                         too late, a member is gone, End   ENDED
 any                         GivesWay to another plan          ENDED
 ==========================  ================================  ========  ==========================
@@ -1028,8 +1029,15 @@ class _Step:
         groups = self.plans.victims.of_plan(preemption.id)
         errors = [group.error for group in groups if group.error]
         overdue = late(preemption, self.now, self.plans.settings.seats, errors)
-        if overdue is not None:
-            self._blame(preemption)
+        if overdue is None:
+            return
+        self._blame(preemption)
+        going = preemption.victims or preemption.waits
+        if preemption.state is WAITING and going and not preemption.unsent:
+            # All that it has begun is done: its seats may be free without the room of these pods.
+            preemption.overdue = True
+            self._replan(preemption, overdue)
+        else:
             self._end(preemption, Outcome.GAVE_UP, overdue, penal=True)
 
     def _blame(self, preemption: Preemption) -> None:

@@ -143,6 +143,9 @@ class Preemption(Struct, kw_only=True):
     """uid -> victim that does not go, or cannot be evicted, where that is why it ends."""
     unsent: bool = False
     """It ends before the API server took its evictions."""
+    overdue: bool = False
+    """Pods whose evictions were accepted, or that terminated, did not go in time: what takes its
+    place evicts no pod."""
     yields: bool = False
     """It ends for the sake of a more urgent plan."""
     binds_held: AbstractSet[str] = frozenset()

@@ -1,0 +1,104 @@
+"""Pods that a plan waits for and that do not terminate: it goes on where it can do without them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.gang.rig import PODS, Rig
+
+FINALIZER = {"metadata": {"finalizers": ["example.com/stays"]}}
+
+
+async def stays(rig: Rig, name: str) -> None:
+    """Once it is evicted, the pod keeps its deletionTimestamp and its place."""
+    await rig.client.patch(f"{PODS}/{name}", FINALIZER)
+
+
+async def half_of_a_gang_stays(rig: Rig) -> None:
+    """Of a gang on n0 and n1 low-1 does not go, and a plan for high-0 waits for it on n0."""
+    await rig.gang("low", 2, "low", on="n")
+    for n in (2, 3):
+        await rig.pod(f"same-{n}", cls="top", on=f"n{n}")
+    await stays(rig, "low-1")
+    await rig.until(lambda: rig.cache.pod_named("default", "same-3") is not None)
+    await rig.gang("high", 1, "high")
+    await rig.preempt("high-0", n0=["low-0"], n1=["low-1"])
+    await rig.until(lambda: rig.cache.pod_named("default", "low-0") is None, "low-0 is gone")
+
+
+async def offered(rig: Rig, name: str, *nodes: str) -> list[str]:
+    """Ask for a pod until it has a node, and return which."""
+    for _ in range(100):
+        answer = await rig.filter(name, *nodes)
+        if answer.node_names:
+            return answer.node_names
+        await rig.rounds(1)
+    raise AssertionError(f"{name} has no node")
+
+
+@pytest.mark.parametrize("node_goes", [False, True])
+async def test_the_gang_gets_the_room_of_the_rest_of_its_gang(
+    wide: Rig,
+    node_goes: bool,  # noqa: FBT001
+) -> None:
+    """n1, with the pod that stays, has no seat: it is held by a finalizer, or its node is gone."""
+    rig = wide
+    await half_of_a_gang_stays(rig)
+    if node_goes:
+        await rig.client.delete("/api/v1/nodes/n1")
+    await rig.pod("anew", cls="low")
+    await rig.until(lambda: rig.outcomes("high").count("plan") == 2, "another plan is made")
+    assert not (await rig.filter("anew", "n0")).node_names
+    assert await offered(rig, "high-0", "n0") == ["n0"]
+    await rig.bind("high-0", "n0")
+    await rig.until(lambda: "done" in rig.outcomes("high"), "it runs")
+    assert "gave-up" not in rig.outcomes("high")
+    assert "low-1 did not go away within the grace period" in rig.messages("high")
+    assert "low-1" in await rig.names()
+
+
+async def test_room_elsewhere_does_as_well(wide: Rig) -> None:
+    """The victim's own node has the seat, and another pod has gone by itself meanwhile."""
+    rig = wide
+    for n in range(4):
+        await rig.pod(f"pod-{n}", cls="top" if n else "low", on=f"n{n}")
+    await stays(rig, "pod-0")
+    await rig.gang("high", 1, "high")
+    await rig.preempt("high-0", n0=["pod-0"])
+    await rig.until(lambda: rig.cached("pod-0").deleting is not None, "it is evicted")
+    await rig.remove("pod-3")
+    assert await offered(rig, "high-0", "n3") == ["n3"]
+    assert "gave-up" not in rig.outcomes("high")
+    assert await rig.names() == {"pod-0", "pod-1", "pod-2", "high-0"}
+
+
+async def test_a_pod_that_terminated_before_and_stays_is_waited_for_no_longer(wide: Rig) -> None:
+    """Nothing is evicted for the plan: it waits for room that was to come in any case."""
+    rig = wide
+    for n in range(4):
+        await rig.pod(f"pod-{n}", cls="top" if n else "low", on=f"n{n}", grace=1)
+    await stays(rig, "pod-0")
+    await rig.client.delete(f"{PODS}/pod-0")
+    await rig.until(lambda: rig.cached("pod-0").deleting is not None, "it terminates")
+    await rig.gang("high", 1, "high")
+    await rig.preempt("high-0", n0=["pod-0"])
+    (preemption,) = rig.coordinator.reservations
+    assert preemption.waits
+    assert not preemption.victims
+    await rig.remove("pod-3")
+    assert await offered(rig, "high-0", "n3") == ["n3"]
+    assert "gave-up" not in rig.outcomes("high")
+    assert await rig.names() == {"pod-0", "pod-1", "pod-2", "high-0"}
+
+
+async def test_no_other_pod_is_evicted_in_its_place(wide: Rig) -> None:
+    """The plan is given up where only another eviction would make room."""
+    rig = wide
+    for n in range(4):
+        await rig.pod(f"pod-{n}", cls=("low", "mid")[n > 0], on=f"n{n}")
+    await stays(rig, "pod-0")
+    await rig.gang("high", 1, "high")
+    await rig.preempt("high-0", n0=["pod-0"])
+    await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan is given up")
+    assert "1 more pod has to go for it" in rig.messages("high")
+    assert await rig.names() == {"pod-0", "pod-1", "pod-2", "pod-3", "high-0"}
