@@ -19,6 +19,7 @@ from extender.gang.leader_election.elector import Elector
 from extender.gang.runtime.clocks import Clocks
 from extender.model.settings import LeadershipSettings, Settings
 from extender.server.verb_calls import Verbs
+from extender.verbs.leading import LeadersVerbs
 from tests.simulation.client import SimClient
 from tests.simulation.host import RECORDS, Host, SimClock, fill, observe
 
@@ -124,8 +125,11 @@ class Replicas:
 
     @property
     def verbs(self) -> Verbs | None:
-        """What kube-scheduler reaches."""
-        return self.leader.verbs if self.leader else None
+        """What kube-scheduler reaches: the leader, for as long as it leads."""
+        leader = self.leader
+        if leader is None or leader.elector is None:
+            return None
+        return LeadersVerbs(lambda: leader.verbs, leader.elector)  # type: ignore[arg-type, return-value]
 
     @property
     def coordinator(self) -> Coordinator | None:
