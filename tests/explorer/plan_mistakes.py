@@ -100,6 +100,31 @@ def _wanted_is_left() -> Patches:
     return [(Step, "_leave", leaves)]
 
 
+def _wanted_by_one_alone() -> Patches:
+    """The end of a plan makes pods unwanted that another one wants gone."""
+    leave = Step._leave
+
+    def forgets(self: Any, preemption: Any) -> None:
+        leave(self, preemption)
+        for victim in preemption.plan.victims:
+            self.plans.wanted.pop(victim.uid, None)
+
+    return [(Step, "_leave", forgets)]
+
+
+def _one_plan_lets_go_for_all() -> Patches:
+    """The end of a plan releases a victim group for every plan."""
+    victims = Step._victims
+
+    def releases(self: Any, event: Any) -> None:
+        victims(self, event)
+        if isinstance(event, Released):
+            for plan_id in list(self.plans.victims.plans):
+                victims(self, Released(plan_id))
+
+    return [(Step, "_victims", releases)]
+
+
 def _tick_does_not_advance() -> Patches:
     return [(Step, "_progress", lambda self, preemption: None)]
 
@@ -120,9 +145,9 @@ def _unharmed_is_not_watched() -> Patches:
     """After a restart, before its plan claims it."""
     claim = PreemptionWorld.claim
 
-    def begun_alone(self: Any, uids: frozenset[str]) -> None:
+    def begun_alone(self: Any, id: str, uids: frozenset[str]) -> None:
         if self.here != VICTIMS:
-            claim(self, uids)
+            claim(self, id, uids)
 
     return [(PreemptionWorld, "claim", begun_alone)]
 
@@ -137,6 +162,12 @@ PLAN_MISTAKES = (
     Mistake("the end leaves the record", Setting(), _record_is_left),
     Mistake("nodes are not looked at again", Setting(nodes=1), _ground_is_not_looked_at),
     Mistake("the end leaves pods wanted gone", Setting(doubts=1), _wanted_is_left),
+    Mistake(
+        "the end makes pods unwanted for all", Setting(equal=1, doubts=1), _wanted_by_one_alone
+    ),
+    Mistake(
+        "the end lets a group go for all", Setting(equal=1, doubts=1), _one_plan_lets_go_for_all
+    ),
     Mistake("a tick does not open the seats", Setting(crowds=1), _tick_does_not_advance),
     Mistake("a plan is open after a restart", Setting(kills=1), _resumed_is_open),
     Mistake(

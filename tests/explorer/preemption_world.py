@@ -1,8 +1,9 @@
-"""One preemption between an API server, a scheduler, a record, and a process that is killed.
+"""Preemptions between an API server, a scheduler, their records, and a process that is killed.
 
 The machine is the real one (``extender.gang.core.preemption``), and so are the seats and the victim
 group. Two members have seats, m0 on na and m1 on nb; the group low of two pods, a on na and b on
-nb, makes room. What the record keeper, a search and a restart do is said here in a few lines.
+nb, makes room. They are of one plan, p, or each of its own, p and q, and both want low gone. What
+the record keeper, a search and a restart do is said here in a few lines.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
 from functools import cache
+from itertools import product
 from typing import Self
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from extender.gang.core import preemption as machine
 from extender.gang.core.preemption import (
@@ -64,8 +66,7 @@ from extender.model.snapshot import Snapshot
 from tests.explorer.eviction_requests import EvictionRequests, write_words
 from tests.explorer.victim_world import cloned, frozen
 
-ID = "p"
-HIGH, LOW = GangKey("pod-group", "default", "high"), GangKey("pod-group", "default", "low")
+HIGH, TOP, LOW = (GangKey("pod-group", "default", name) for name in ("high", "top", "low"))
 NOW, A_WHILE, TOO_LATE = 100.0, 116.0, 1000.0
 """Moments, monotonic: what happens takes no time, but for two ticks that come later."""
 SEATS = {"m0": "na", "m1": "nb"}
@@ -73,18 +74,26 @@ ON = {"a": "na", "b": "nb"}
 VICTIMS = frozenset(ON)
 NODES: tuple[dict[str, Node], dict[str, Node]] = ({}, {})
 """The cluster's nodes before and after one has gone; only which object it is matters."""
-PLAN = Plan(
-    gang=HIGH,
-    priority=10,
-    seats=tuple(Seat(uid, "default", uid, node) for uid, node in SEATS.items()),
-    victims=tuple(Victim(u, "default", u, node, 0, unit=str(LOW)) for u, node in ON.items()),
-)
-_VICTIM = {victim.uid: victim for victim in PLAN.victims}
+_VICTIM = {u: Victim(u, "default", u, node, 0, unit=str(LOW)) for u, node in ON.items()}
+
+
+def _plan(gang: GangKey, priority: int, *members: str) -> Plan:
+    seats = tuple(Seat(uid, "default", uid, SEATS[uid]) for uid in members)
+    return Plan(gang=gang, priority=priority, seats=seats, victims=tuple(_VICTIM.values()))
+
+
+ONE = {"p": _plan(HIGH, 10, "m0", "m1")}
+EQUAL = {"p": _plan(HIGH, 10, "m0"), "q": _plan(TOP, 10, "m1")}
+URGENT = {"p": _plan(HIGH, 10, "m0"), "q": _plan(TOP, 20, "m1")}
 
 
 class Setting(Struct, frozen=True):
     """How often something may happen. Zero: never."""
 
+    equal: int = 0
+    """Plans of the same priority that come besides."""
+    urgent: int = 0
+    """More urgent plans that come besides."""
     rehearsals: int = 0
     """Rehearsals that are refused."""
     records: int = 0
@@ -118,6 +127,11 @@ class Setting(Struct, frozen=True):
         """Return its first state."""
         return PreemptionWorld(self)
 
+    @property
+    def made(self) -> dict[str, Plan]:
+        """Plan id -> the plan."""
+        return URGENT if self.urgent else EQUAL if self.equal else ONE
+
 
 class Members(Struct, frozen=True):
     """What has become of the two: waiting, answered (on its way to its seat), bound, gone."""
@@ -132,6 +146,33 @@ class Members(Struct, frozen=True):
     def any(self, *states: str) -> bool:
         """Whether one is in one of these states."""
         return self.m0 in states or self.m1 in states
+
+
+class Carried(Struct):
+    """What is under way for a plan, and how far its record has come."""
+
+    rehearsing: bool = False
+    reading: bool = False
+    """Its budgets are being read."""
+    allowed: bool = False
+    """This process has read that the budgets allow what it evicts."""
+    searching: bool = False
+    record: frozenset[str] | str = ""
+    """What is stored: "plan", the uids that are owed, or "" for nothing."""
+    written: frozenset[str] | str = ""
+    """What the process knows to be there, or has to make sure of."""
+    write: frozenset[str] | str | None = None
+    """What is on its way there."""
+    ended: bool = False
+    """It is over, for the keeper of records."""
+
+    def settle(self, id: str, plans: Plans) -> None:
+        """Have the record of a plan that is over say what is owed."""
+        if not self.ended or self.write is not None or not self.written:
+            return
+        owed = frozenset(victim.uid for victim in plans.victims.owed(id))
+        if not owed or self.written == "plan":
+            self.write = owed
 
 
 class NoOffers:
@@ -192,16 +233,10 @@ class PreemptionWorld(EvictionRequests):
         self.lost_node = ""
         self.crowd = False
         self.leads = True
-        self.record: frozenset[str] | str = ""
-        """What is stored: "plan", the uids that are owed, or "" for nothing."""
-        self.written: frozenset[str] | str = ""
-        """What the process knows to be there, or has to make sure of."""
-        self.write: frozenset[str] | str | None = None
-        """What is on its way there."""
-        self.ended = False
-        """The plan is over, for the keeper of records."""
-        self.rehearsing = self.searching = self.reading = self.allowed = False
-        """``allowed``: this process has read that the budgets allow what the plan evicts."""
+        self.of = {id: Carried() for id in setting.made}
+        """Plan id -> what is under way for it."""
+        self.begun = {"p"}
+        """Ids of plans that have been made."""
         self.allowance = Allowance()
         self.wire: dict[str, str] = {}
         """Uid -> how far a request has come: asked, left, done, absent (404), denied."""
@@ -212,7 +247,7 @@ class PreemptionWorld(EvictionRequests):
         self.excused = False
         """Something was lost when a member might have been on its way already."""
         self.bad = ""
-        self.feed(Begun(drafted(PLAN, ID, NOW, self.snapshot())))
+        self.begin("p")
 
     # -- the view that the machine is given -----------------------------------------------
 
@@ -269,7 +304,9 @@ class PreemptionWorld(EvictionRequests):
         return False
 
     def member_key(self, pod: Pod) -> GangKey | None:
-        return HIGH if pod.uid in SEATS else LOW
+        plans = self.setting.made.values()
+        own = [plan.gang for plan in plans if any(seat.uid == pod.uid for seat in plan.seats)]
+        return own[0] if own else LOW
 
     def needs_nominations(self) -> bool:
         return False
@@ -279,28 +316,31 @@ class PreemptionWorld(EvictionRequests):
 
     # -- what happens ---------------------------------------------------------------------
 
-    @property
-    def plan(self) -> Preemption | None:
-        """The plan in flight."""
-        return self.plans.reservations.get(HIGH)
+    def plan(self, id: str) -> Preemption | None:
+        """Return the plan if it is in flight."""
+        return self.plans.reservations.plan(id)
+
+    def begin(self, id: str) -> None:
+        """A plan is made."""
+        self.feed(Begun(drafted(self.setting.made[id], id, NOW, self.snapshot())))
 
     def feed(self, event: PlanEvent, now: float = NOW) -> Self:
         """Hand the machine an event and put its effects on their way."""
         for effect in step(self.plans, event, now, self):
             match effect:
-                case machine.Rehearse():
-                    self.rehearsing = True
-                case machine.WriteRecord():
-                    self.write = "plan"
-                case machine.ReadBudgets():
-                    self.reading = True
-                case machine.Search():
-                    self.searching = True
-                case machine.RecordOver():
-                    self.ended = True
-                    self.settle()
-                case Owes():
-                    self.settle()
+                case machine.Rehearse(preemption):
+                    self.of[preemption.id].rehearsing = True
+                case machine.WriteRecord(preemption):
+                    self.of[preemption.id].write = "plan"
+                case machine.ReadBudgets(preemption):
+                    self.of[preemption.id].reading = True
+                case machine.Search(preemption):
+                    self.of[preemption.id].searching = True
+                case machine.RecordOver(plan_id):
+                    self.of[plan_id].ended = True
+                    self.of[plan_id].settle(plan_id, self.plans)
+                case Owes(plan_id):
+                    self.of[plan_id].settle(plan_id, self.plans)
                 case Evict(victim):
                     self.bad = self.ask(victim.uid) or self.bad
                 case Read(victim):
@@ -315,26 +355,19 @@ class PreemptionWorld(EvictionRequests):
     def _level(self) -> None:
         """Put moments back to now, so that states are the same whenever they are reached."""
         self.plans.looks_after = 0.0
-        plan = self.plan
-        if plan is not None:
+        for plan in self.plans.reservations:
             plan.since = plan.progress_at = plan.answered_at = NOW
             plan.deadline = NOW + 60.0
             plan.crowded_at = NOW if plan.crowded_at else 0.0
             plan.closed_at = NOW if plan.closed_at else 0.0
             plan.path.clear()
 
-    def settle(self) -> None:
-        """Have the record of a plan that is over say what is owed."""
-        if not self.ended or self.write is not None or not self.written:
-            return
-        owed = frozenset(victim.uid for victim in self.plans.victims.owed(ID))
-        if not owed or self.written == "plan":
-            self.write = owed
-
     def copy(self) -> Self:
         twin = copy(self)
         twin.wire = dict(self.wire)
         twin.plans = _cloned(self.plans)
+        twin.of = {id: copy(carried) for id, carried in self.of.items()}
+        twin.begun = set(self.begun)
         return twin
 
     def may(self, trouble: str) -> int:
@@ -350,80 +383,92 @@ class PreemptionWorld(EvictionRequests):
 
     def moves(self) -> Iterator[tuple[str, Self, bool]]:
         """Return what may happen next, the world after it, and whether it has to happen."""
-        yield from self._steps()
-        yield from self._stored()
+        for id in sorted(self.begun):
+            yield from self._steps(id)
+            yield from self._stored(id)
+        if self.begun != set(self.of) and self.shown == VICTIMS and self.members.m1 == "waiting":
+            world = self.copy()
+            world.begun.add("q")
+            world.begin("q")
+            yield "plan q is made", world, False
         yield from self.requests()
         yield from self._cluster()
         yield from self._members()
         yield from self._time()
         yield from self._restarts()
 
-    def _steps(self) -> Iterator[tuple[str, Self, bool]]:
-        if self.rehearsing:
+    def _steps(self, id: str) -> Iterator[tuple[str, Self, bool]]:
+        carried, plan = self.of[id], self.plan(id)
+        if carried.rehearsing:
             world = self.copy()
-            world.rehearsing = False
-            yield "the rehearsal is accepted", world.feed(Rehearsed(ID)), True
+            world.of[id].rehearsing = False
+            yield f"the rehearsal of {id} is accepted", world.feed(Rehearsed(id)), True
             if self.left.rehearsals and "a" in self.here:
                 world = self.spend("rehearsals")
-                world.rehearsing = False
-                refused = RehearsalRefused(ID, "a", Failure("no"), readable=True, told="no")
-                yield "the rehearsal is refused", world.feed(refused), False
-        if self.reading:
-            yield from self._budgets()
-        plan = self.plan
-        if self.searching:
+                world.of[id].rehearsing = False
+                refused = RehearsalRefused(id, "a", Failure("no"), readable=True, told="no")
+                yield f"the rehearsal of {id} is refused", world.feed(refused), False
+        if carried.reading:
+            yield from self._budgets(id)
+        if carried.searching:
             world = self.copy()
-            world.searching = False
+            world.of[id].searching = False
             if plan is not None:
                 world.excused |= self.members.any("answered", "bound")
-                assert world.plan is not None
-                world.feed(End(world.plan, "there is no other plan"))
-            yield "the search finds no other plan", world, True
+                twin = world.plan(id)
+                assert twin is not None
+                world.feed(End(twin, "there is no other plan"))
+            yield f"the search finds no other plan than {id}", world, True
         if self.left.doubts and plan is not None and plan.state is not PreemptionState.CHANGING:
             world = self.spend("doubts")
-            assert world.plan is not None
-            yield "the plan does not hold", world.feed(DoesNotHold(world.plan, "so")), False
+            twin = world.plan(id)
+            assert twin is not None
+            yield f"plan {id} does not hold", world.feed(DoesNotHold(twin, "so")), False
 
-    def _budgets(self) -> Iterator[tuple[str, Self, bool]]:
-        read = BudgetsRead(ID, (), self.plans.accepted)
+    def _budgets(self, id: str) -> Iterator[tuple[str, Self, bool]]:
+        read, plan = BudgetsRead(id, (), self.plans.accepted), self.plan(id)
         world = self.copy()
-        world.reading, world.allowed, world.allowance = False, True, Allowance()
-        yield "the budgets allow it", world.feed(read), True
+        world.of[id].reading, world.of[id].allowed = False, True
+        world.allowance = Allowance()
+        yield f"the budgets allow what {id} evicts", world.feed(read), True
         if not self.left.budgets:
             return
         said = {"no": Allowance("a", "no"), "that others go first": Allowance(waits=True)}
         for told, allowance in said.items():
-            if allowance.uid in {"", *(self.plan.victims if self.plan is not None else ())}:
+            if allowance.uid in {"", *(plan.victims if plan is not None else ())}:
                 world = self.spend("budgets")
-                world.reading, world.allowance = False, allowance
-                yield f"the budgets say {told}", world.feed(read), False
+                world.of[id].reading, world.allowance = False, allowance
+                yield f"the budgets say {told} to {id}", world.feed(read), False
         world = self.spend("budgets")
-        world.reading = False
-        yield "the budgets cannot be read", world.feed(BudgetsNotRead(ID, "no")), False
+        world.of[id].reading = False
+        yield f"the budgets cannot be read for {id}", world.feed(BudgetsNotRead(id, "no")), False
 
-    def _stored(self) -> Iterator[tuple[str, Self, bool]]:
-        if self.write is None or not self.leads:
+    def _stored(self, id: str) -> Iterator[tuple[str, Self, bool]]:
+        write = self.of[id].write
+        if write is None or not self.leads:
             return
-        first = self.write == "plan"
         world = self.copy()
-        world.record = world.written = self.write or ""
-        world.write = None
-        if first:
-            world.feed(Recorded(ID))
-        world.settle()
-        yield f"the record is stored: {write_words(self.write)}", world, True
-        if first and self.left.records:
+        now = world.of[id]
+        now.record = now.written = write
+        now.write = None
+        if write == "plan":
+            world.feed(Recorded(id))
+        now.settle(id, world.plans)
+        yield f"the record of {id} is stored: {write_words(write)}", world, True
+        if write == "plan" and self.left.records:
             for there in (False, True):
                 world = self.spend("records")
-                world.record = "plan" if there else ""
-                world.written, world.write = "plan", None  # it may be there, so it is deleted
-                world.feed(RecordFailed(ID, "no answer"))
-                world.settle()
+                now = world.of[id]
+                now.record = "plan" if there else ""
+                now.written, now.write = "plan", None  # it may be there, so it is deleted
+                world.feed(RecordFailed(id, "no answer"))
+                now.settle(id, world.plans)
                 told = "it is there" if there else "it is not there"
-                yield f"the write of the record fails, {told}", world, False
+                yield f"the write of the record of {id} fails, {told}", world, False
 
     def leave(self, uid: str) -> str:
-        permitted = False
+        permitted, state = False, self.plans.victims.victims.get(uid)
+        claims = {id for group in state.groups for id in group.claims} if state else set()
         if self.leads or self.setting.unasked:
             permitted, compared = machine.permits(self.plans, uid, self)
             if compared is not None:
@@ -434,9 +479,11 @@ class PreemptionWorld(EvictionRequests):
             return f"the eviction of {uid} is called off"
         if not self.leads:
             self.bad = f"the eviction of {uid} leaves, and the lease is lost"
-        elif not self.record:
+        elif not any(self.of[id].record for id in claims):
             self.bad = f"the eviction of {uid} leaves, and no record is stored"
-        elif self.setting.budgets and not (self.allowed or self._begun()):
+        elif self.setting.budgets and not (
+            any(self.of[id].allowed for id in claims) or self._begun()
+        ):
             self.bad = f"the eviction of {uid} leaves, and its budgets are not read"
         elif not self._wanted():
             self.bad = f"{uid} is evicted for no plan, and no pod of its group was evicted"
@@ -446,8 +493,8 @@ class PreemptionWorld(EvictionRequests):
 
     def _wanted(self) -> bool:
         """Whether the plan evicts, or an eviction may have begun already."""
-        evicts = self.plan is not None and self.plan.state is PreemptionState.EVICTING
-        return evicts or self._begun()
+        states = [plan.state for plan in self.plans.reservations]
+        return PreemptionState.EVICTING in states or self._begun()
 
     def _begun(self) -> bool:
         """Whether a part of the group has gone, or may have."""
@@ -463,7 +510,7 @@ class PreemptionWorld(EvictionRequests):
         if self.left.nodes:
             world = self.spend("nodes")
             world.lost_node = "nb"
-            opened = self.plan is not None and self.plan.state is PreemptionState.OPEN
+            opened = any(p.state is PreemptionState.OPEN for p in self.plans.reservations)
             world.excused |= opened or self.members.any("answered", "bound")
             yield "node nb is gone", world, False
         if self.crowd:
@@ -528,7 +575,7 @@ class PreemptionWorld(EvictionRequests):
             world = self.copy()
             world.timers -= {timer}
             yield f"it is time for {type(timer).__name__}", world.feed(timer, now), True
-        if self.plan is not None:
+        if len(self.plans.reservations):
             key = self.key()
             world = self.copy().feed(Tick(frozenset()))
             if world.key() != key:
@@ -556,44 +603,59 @@ class PreemptionWorld(EvictionRequests):
     def _again(
         self, told: str, made: Callable[[], Self], *, needed: bool
     ) -> Iterator[tuple[str, Self, bool]]:
-        for landed in (False, True) if self.write is not None else (False,):
+        writes = [id for id in sorted(self.of) if self.of[id].write is not None]
+        for landed in product((False, True), repeat=len(writes)):
             world = made()
             world.late |= {uid for uid, stage in world.wire.items() if stage == "left"}
             world.wire, world.reads, world.timers = {}, frozenset(), frozenset()
             world.shown, world.leads = world.here, True
-            world.rehearsing = world.searching = world.ended = False
-            world.reading = world.allowed = False
-            if landed:
-                world.record = world.write or ""
-            world.write, world.plans = None, _plans()
-            world.recover()
-            yield told + ("; what was written had arrived" if landed else ""), world, needed
+            arrived = [id for id, there in zip(writes, landed, strict=True) if there]
+            for id, carried in self.of.items():
+                record = (carried.write or "") if id in arrived else carried.record
+                world.of[id] = Carried(record=record)
+            world.plans = _plans()
+            for id in sorted(world.of, reverse=True):  # the youngest first
+                world.recover(id)
+            yield (
+                told + "".join(f"; the record of {id} had arrived" for id in arrived),
+                world,
+                needed,
+            )
 
-    def recover(self) -> None:
-        """Take the record in, as controller/recovery.py does."""
-        self.written = self.record
-        if not self.record or self.setting.forgetful:
+    def recover(self, id: str) -> None:
+        """Take a record in, as controller/recovery.py does."""
+        carried = self.of[id]
+        carried.written = carried.record
+        if not carried.record or self.setting.forgetful:
             return
-        owed = VICTIMS if self.record == "plan" else frozenset(self.record)
+        owed = VICTIMS if carried.record == "plan" else frozenset(carried.record)
         if left := self.here & owed:
-            self.claim(left)
-        waiting = {u: n for u, n in SEATS.items() if self.members.of(u) in ("waiting", "answered")}
-        if self.record == "plan" and waiting and not self.members.any("gone"):
-            made = drafted(PLAN, ID, NOW, self.snapshot())
-            made.seats, made.recorded, made.resumed = waiting, True, True
+            self.claim(id, left)
+        plan = self.setting.made[id]
+        members = {seat.uid: seat.node for seat in plan.seats}
+        there = [uid for uid in members if self.members.of(uid) in ("waiting", "answered")]
+        gone = any(self.members.of(uid) == "gone" for uid in members)
+        if carried.record == "plan" and there and not gone:
+            made = drafted(plan, id, NOW, self.snapshot())
+            made.seats, made.recorded, made.resumed = {u: members[u] for u in there}, True, True
             self.feed(Resumed(made))
             if not made.over:
                 return
-            self.write = None  # what is owed is counted again before it is written
-        self.feed(Released(ID))
-        self.ended = True
-        self.settle()
+            carried.write = None  # what is owed is counted again before it is written
+        self.feed(Released(id))
+        carried.ended = True
+        carried.settle(id, self.plans)
 
-    def claim(self, uids: frozenset[str]) -> None:
+    def claim(self, id: str, uids: frozenset[str]) -> None:
         """Claim what is left of the group for the plan of the life before, or watch it."""
-        begun = self.here != VICTIMS
+        begun, plan = self.here != VICTIMS, self.setting.made[id]
         claim = Claim(
-            plan_id=ID, preemptor=HIGH, priority=10, message="", uids=uids, released=not begun
+            plan_id=id,
+            preemptor=plan.gang,
+            priority=plan.priority,
+            message="",
+            uids=uids,
+            released=not begun,
         )
         victims = tuple(_VICTIM[uid] for uid in sorted(uids))
         self.feed(Claimed(claim, victims, size=len(VICTIMS), begun=begun, watched=True))
@@ -607,18 +669,21 @@ class PreemptionWorld(EvictionRequests):
         if self.ours and self.here:
             stay, went = ", ".join(sorted(self.here)), ", ".join(sorted(self.ours))
             return f"the group has gone in part for good: {went} by our hand, {stay} stays"
-        if self.plan is not None and not self.plan.over:
-            return f"the plan waits for nothing ({self.plan.state.value})"
         book = self.plans.reservations
+        if plans := [plan for plan in book if not plan.over]:
+            return f"plan {plans[0].id} waits for nothing ({plans[0].state.value})"
         if book.nodes() or len(book) or any(book.leaving_on(node) for node in ON.values()):
             return "seats are held, and no plan is in flight"
         if self.plans.wanted:
             return "pods are to go, and no plan is in flight"
-        if self.record:
-            return f"a record is left of a plan that is over: {write_words(self.record)}"
+        for id, carried in self.of.items():
+            if carried.record:
+                words = write_words(carried.record)
+                return f"a record is left of plan {id}, which is over: {words}"
         if self.plans.victims.groups:
             return "a group is left that no plan wants"
-        if [self.members.m0, self.members.m1].count("bound") == 1 and not self.excused:
+        one = len(self.of) == 1
+        if one and [self.members.m0, self.members.m1].count("bound") == 1 and not self.excused:
             return "one member is bound, and the other is not"
         return ""
 
@@ -627,8 +692,8 @@ class PreemptionWorld(EvictionRequests):
         return (
             (self.here, self.shown, self.ours, self.late, self.reads, self.timers),
             (self.members.m0, self.members.m1, self.lost_node, self.crowd, self.leads),
-            (self.record, self.written, self.write, self.ended, self.rehearsing, self.searching),
-            (self.reading, self.allowed),
+            tuple(astuple(carried) for carried in self.of.values()),
+            len(self.begun),
             tuple(sorted(self.wire.items())),
             (self.excused, self.bad, self.left),
             _frozen(self.plans),

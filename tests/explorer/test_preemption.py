@@ -30,6 +30,13 @@ WORLDS = (
     Setting(nodes=1, leases=1),
     Setting(budgets=2, doubts=1, deletions=1),
     Setting(budgets=1, kills=1),
+    Setting(equal=1, refusals=1),
+    Setting(equal=1, doubts=1),
+    Setting(equal=1, nodes=1),
+    Setting(equal=1, lost=1),
+    Setting(equal=1, late=1, records=1),
+    Setting(urgent=1, deletions=1),
+    Setting(urgent=1, kills=1),
 )
 
 
