@@ -72,6 +72,13 @@ def _expose_evictions(metrics: Metrics, observer: Observer) -> None:
         counter=True,
     )
     metrics.source(
+        "observed_lost_gpu_seconds",
+        "Work lost with pods that schedulers evicted for gangs, or the extender would have.",
+        lambda: {WE: total.would_lose, THEY: total.lost_for_gangs},
+        label="by",
+        counter=True,
+    )
+    metrics.source(
         "observed_gang_evictions",
         "Pods that schedulers evicted for gangs; in-vain: for gangs that never had their minimum.",
         lambda: {"all": total.evicted_for_gangs, "in-vain": total.evicted_in_vain},

@@ -225,9 +225,9 @@ class Heard(Listener):
         for tell in self._told:
             tell(decision)
 
-    def evicted(self, ended: Removal) -> None:
-        """Count how an eviction ended."""
-        self._metrics.evicted(ended)
+    def evicted(self, ended: Removal, lost: int = 0) -> None:
+        """Count how an eviction ended, and the work that is lost by it."""
+        self._metrics.evicted(ended, lost)
         self._lately.evicted(ended, time.time())
 
     def failed(self, what: str, error: ApiError) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 from math import inf
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from extender.model.objects import GangKey, Requests
 
@@ -52,6 +53,8 @@ class Victim(Struct, frozen=True, gc=False):
     """What goes together with it: its gang key as text when that goes whole, "" alone."""
     owner: str | None = None
     """KIND/NAME of what makes another pod in its place, "" for nobody, None where not known."""
+    lost: Annotated[int, Meta(ge=0)] = 0
+    """GPU-seconds of work that are lost with it, when the plan is made; a restart is none."""
 
 
 class Cost(Struct, frozen=True, gc=False):

@@ -8,6 +8,7 @@ from typing import Protocol
 from cachetools import LRUCache, TTLCache
 
 from extender.gang.core.last_check import KeptGangs
+from extender.gang.incremental.victims import lost_gpu_seconds
 from extender.gang.runtime.clocks import Clocks
 from extender.groups.resolver import Resolver
 from extender.model.gang import UNIT_ALL, Gang
@@ -195,6 +196,9 @@ class Cases:
             case = self._case_of(preemptor)
             self._ledger.count(wall, evicted_pods=1, evicted_for_gangs=int(case is not None))
             if case is not None:
+                node = snapshot.nodes.get(sighting.victim.node)
+                work = lost_gpu_seconds(sighting.victim, node, wall - (now - sighting.at))
+                self._ledger.count(wall, lost_for_gangs=work)
                 case.told.evicted += 1
                 add_name(case.told.evicted_pods, sighting.victim.key)
             if gang is not None:

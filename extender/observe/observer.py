@@ -260,6 +260,7 @@ class Observer:
         amounts = {
             "planned": 1,
             "would_evict_pods": len(answer.victims),
+            "would_lose": sum(victim.lost for victim in answer.victims),
             "would_break_gangs": len(broken_by(answer)),
         }
         self.ledger.count(wall, **amounts)

@@ -45,6 +45,10 @@ class Sums(Struct):
     """Pods that a scheduler's preemption evicted."""
     evicted_for_gangs: Count = 0
     """Those of them that went for a member of a gang that starts whole."""
+    lost_for_gangs: Count = 0
+    """GPU-seconds of work that were lost with those."""
+    would_lose: Count = 0
+    """GPU-seconds of work that would have been lost with the pods that we would have evicted."""
     evicted_in_vain: Count = 0
     """Those that went for a gang whose members were gone before it had its quorum."""
     broken_gangs: Count = 0

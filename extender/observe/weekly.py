@@ -128,6 +128,11 @@ def _lines(sums: Sums) -> tuple[SummaryRow, ...]:
         SummaryRow(
             "... of them for gangs that never had their quorum", str(sums.evicted_in_vain), ""
         ),
+        SummaryRow(
+            "GPU-hours of work lost with pods evicted for gangs",
+            f"{sums.lost_for_gangs / 3600:.1f}",
+            f"{sums.would_lose / 3600:.1f}",
+        ),
         SummaryRow("pods evicted for others", str(sums.evicted_pods - sums.evicted_for_gangs), ""),
         SummaryRow(
             "gangs that lost their quorum to gangs",

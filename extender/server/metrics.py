@@ -103,6 +103,11 @@ class Metrics:
         self._evictions = Counter(
             PREFIX + "evictions", "Evictions, by how they ended.", ["result"], registry=registry
         )
+        self._lost = Counter(
+            PREFIX + "lost_gpu_seconds",
+            "Work lost with evicted pods: GPUs held, times the seconds since start or checkpoint.",
+            registry=registry,
+        )
         self._backend = Gauge(
             PREFIX + "search_backend_info", "Which search is used.", ["backend"], registry=registry
         )
@@ -128,9 +133,10 @@ class Metrics:
         """Count a decision about a gang, for example "planned" or a refusal's code."""
         self._decisions.labels(outcome).inc()
 
-    def evicted(self, result: str) -> None:
-        """Count an eviction: "evicted", "gone" or "refused"."""
+    def evicted(self, result: str, lost: float = 0.0) -> None:
+        """Count an eviction: "evicted", "gone" or "refused"; ``lost``: GPU-seconds of work."""
         self._evictions.labels(result).inc()
+        self._lost.inc(lost)
 
     def search_backend(self, name: str) -> None:
         """Say which search core is in use ("compiled" or "python")."""

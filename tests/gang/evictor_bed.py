@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any, cast
 
+from msgspec.structs import replace
+
 from extender.gang.controller.evictor import Evictor
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.listener import Removal
@@ -99,9 +101,10 @@ class Bed:
         budgeted: bool = False,
         mark: str = "",
         allowed: Any = lambda: True,
+        lost: int = 0,
     ) -> Removal | None:
         return await self.evictor.remove(
-            VICTIM,
+            replace(VICTIM, lost=lost),
             budgeted=budgeted,
             mark=mark,
             allowed=allowed,

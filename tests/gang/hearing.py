@@ -15,13 +15,15 @@ class Hearing(Listener):
     def __init__(self, feed: Callable[[Decision], object] = lambda decision: None) -> None:
         self.feed = feed
         self.ended: list[str] = []
+        self.lost = 0
         self.failures: list[str] = []
 
     def decided(self, decision: Decision) -> None:
         self.feed(decision)
 
-    def evicted(self, ended: Removal) -> None:
+    def evicted(self, ended: Removal, lost: int = 0) -> None:
         self.ended.append(ended)
+        self.lost += lost
 
     def failed(self, what: str, error: ApiError) -> None:
         self.failures.append(what)

@@ -97,6 +97,7 @@ def test_two_young_pods_are_evicted_and_not_an_old_one() -> None:
     assert isinstance(plan, Plan)
     assert plan.proof == "optimal"
     assert {cost.level: cost.value for cost in plan.costs}["work@0"] == 8 * (60 + 300)
+    assert [victim.lost for victim in plan.victims] == [4 * 60] * 2, "without restarts"
 
 
 def test_a_young_gang_is_broken_before_old_pods_are_evicted() -> None:

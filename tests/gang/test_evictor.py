@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any, cast
 
 import pytest
@@ -21,7 +22,7 @@ from extender.gang.controller.evictor import (
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.listener import Removal
 from extender.kube.api import KubeApi
-from extender.kube.api_errors import Conflict, TooManyRequests
+from extender.kube.api_errors import ApiError, Conflict, TooManyRequests
 from extender.kube.api_errors import Unavailable as NoAnswer
 from extender.kube.gate import REQUEST_SECONDS, answered
 from extender.model.reduce import PREEMPTED
@@ -51,6 +52,17 @@ async def test_a_rehearsal_is_a_dry_run_by_the_way_of_the_eviction(*, budgeted: 
     way = ("evict", "a b/p/1") if budgeted else ("delete", PATH)
     assert bed.api.sent == [(*way, "u1", 40, True)]
     assert (bed.pauses, bed.ended) == ([], [])
+
+
+@pytest.mark.parametrize(("answer", "lost"), [(None, 3600), (MISSING, 0), (FORBIDDEN, 0)])
+async def test_work_is_lost_by_an_eviction_that_is_accepted(
+    answer: ApiError | None, lost: int
+) -> None:
+    """A pod that was gone already has not lost it to us."""
+    bed = Bed(Api() if answer is None else Api(answer))
+    with contextlib.suppress(ApiError):
+        await bed.remove(lost=3600)
+    assert bed.listener.lost == lost
 
 
 async def test_who_is_not_wanted_any_more_is_not_asked_for() -> None:

@@ -117,6 +117,14 @@ def test_what_only_a_person_reads_is_not_kept() -> None:
     assert unpack(pack(replace(record(), plan=told))) == record()
 
 
+def test_a_record_in_which_work_is_won_by_an_eviction_is_none() -> None:
+    """A counter takes no number below 0: it would fail after the eviction."""
+    plan = record().plan
+    wrong = replace(plan, victims=(replace(plan.victims[0], lost=-1),))
+    with pytest.raises(InvalidInput, match="lost"):
+        unpack(pack(replace(record(), plan=wrong)))
+
+
 def test_a_record_of_another_format_is_not_guessed_at() -> None:
     with pytest.raises(InvalidInput, match="format 99"):
         unpack(pack(replace(record(), format=99)))

@@ -115,5 +115,9 @@ class Bed(Rig):
     def _tried(self, name: str) -> bool:
         return bool(self._pod(name).tried)
 
+    def started(self, name: str) -> bool:
+        """Whether the pod is known to have started."""
+        return bool(self._pod(name).started)
+
     def _pod(self, name: str) -> Any:
         return self.cache.pod_named("default", name)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,12 +17,13 @@ from extender.model.objects import GangKey
 from extender.model.plan import Plan, Refusal
 from extender.model.policy import NamespaceSelector
 from extender.model.snapshot import Snapshot
+from extender.model.texts import rfc3339
 from extender.observe.cases import GONE_SECONDS, PART_SECONDS
 from extender.observe.observer import Observer
 from extender.observe.preemptions import SETTLE_SECONDS
 from extender.wire.filter_json import FilterArgs
 from extender.wire.preempt_json import NodeVictims, PreemptArgs
-from tests.gang.rig import FAST
+from tests.gang.rig import FAST, PODS
 from tests.observe.bed import Bed
 
 OBSERVING = replace(FAST, mode="observe")
@@ -65,6 +68,23 @@ async def test_plan_is_for_the_cluster_as_it_was_before_anybody_went(bed: Bed) -
     (case,) = bed.observer.cases
     assert case.told.evicted_pods == ["default/low-0"]
     assert case.told.half_broke == ["pod-group:default/low"]
+
+
+async def test_work_that_is_lost_is_counted_beside_what_would_have_been(bed: Bed) -> None:
+    """Two pods of 3 of 4 CPU started two hours ago; kube-scheduler evicts one, the plan both."""
+    started = datetime.now(UTC) - timedelta(hours=2)
+    for name in ("low-0", "low-1"):
+        status = {"phase": "Running", "startTime": rfc3339(started.timestamp())}
+        await bed.client.patch(f"{PODS}/{name}/status", {"status": status})
+        await bed.until(partial(bed.started, name), f"{name} has started")
+    await bed.gang("high", 2, "high")
+    await bed.tried("high-0")
+    await bed.preempts("high-0", "low-0")
+    await bed.rounds()
+    await bed.rounds(SETTLE_SECONDS + 0.1)
+    sums = counted(bed)
+    assert sums["lost_for_gangs"] == pytest.approx(0.75 * 7200, abs=60)
+    assert sums["would_lose"] == pytest.approx(2 * 0.75 * 7200, abs=60)
 
 
 async def test_one_gang_that_fails_does_not_keep_others_from_their_turn(

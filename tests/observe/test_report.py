@@ -28,11 +28,12 @@ MARKUP = {"script", "img", "a", "iframe", "link", "object", "form", "input", "ba
 
 def ledger() -> Ledger:
     made = Ledger(weeks=8, gangs=10)
-    made.count(MONDAY + 10, gangs=1, evicted_pods=3, evicted_for_gangs=2)
+    made.count(MONDAY + 10, gangs=1, evicted_pods=3, evicted_for_gangs=2, lost_for_gangs=7200)
     made.count(
         MONDAY + DAY, broken_gangs=2, broken_for_gangs=1, half_broken_gangs=1, evicted_pods=1
     )
     made.count(NOW - 5, gangs=1, planned=1, would_evict_pods=4, would_break_gangs=1)
+    made.count(NOW - 5, would_lose=1800)
     made.count(NOW - 5, in_part_gangs=1, in_part_pod_seconds=7200.0, seats_lost=2)
     made.tell(
         NOW,
@@ -65,6 +66,7 @@ def test_week_adds_up_and_says_what_stands_out() -> None:
     lines = {line.what: (line.scheduler, line.extender) for line in found.lines}
     assert lines["pods evicted for gangs"] == ("2", "4")
     assert lines["pods evicted for others"] == ("2", "")
+    assert lines["GPU-hours of work lost with pods evicted for gangs"] == ("2.0", "0.5")
     assert lines["gangs that lost their quorum to gangs"] == ("1", "1")
     assert lines["... and to others"] == ("1", "")
     assert lines["hours that their members ran so"] == ("2.0", "")

@@ -185,7 +185,7 @@ class Evictor:
                 if await self._left(victim):
                     return self._gone()
                 raise  # a webhook may answer with a conflict as well
-            self._listener.evicted(Removal.ACCEPTED)
+            self._listener.evicted(Removal.ACCEPTED, victim.lost)
             return Removal.ACCEPTED
 
     def _gone(self) -> Removal:

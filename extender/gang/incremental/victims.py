@@ -26,6 +26,8 @@ adapters, shares of a GPU (Intel's millicores, Koordinator's hundredths) and mem
 none."""
 ONE = 1_000_000
 """A GPU, or a node, as what is held is counted: 0.1 CPU of 192 is not nothing."""
+MOST_LOST = 2**31
+"""GPU-seconds that are said to be lost with one pod: two years of 32 GPUs."""
 MOST_DEVICES = 32
 """That kube-scheduler allocates to one ResourceClaim (AllocationResultsMaxSize of resource.k8s.io).
 No node says how many it has, and kubelet runs a pod that names its node whatever it asks for."""
@@ -114,6 +116,11 @@ def lost_work(pod: Pod, node: Node | None, now: float) -> int:
     """
     since = working_since(pod)
     return held(pod, node) * max(0, int(now - since)) if since else 0
+
+
+def lost_gpu_seconds(pod: Pod, node: Node | None, now: float) -> int:
+    """Return the work that is lost with the pod; bounded: what a node says that it has is not."""
+    return min(MOST_LOST, lost_work(pod, node, now) // ONE)
 
 
 def working_since(pod: Pod) -> float:

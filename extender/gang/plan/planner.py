@@ -28,7 +28,7 @@ from msgspec.structs import replace
 
 from extender.fit.view import ClusterView
 from extender.gang.incremental.planning_cache import PlanningCache
-from extender.gang.incremental.victims import VictimUnit
+from extender.gang.incremental.victims import VictimUnit, lost_gpu_seconds
 from extender.gang.plan.answers import Answers
 from extender.gang.plan.budgets import budget_use
 from extender.gang.plan.build import NO_RESTRICTIONS, Build, Restrictions
@@ -489,7 +489,8 @@ def _finish(
             for pod in subject.pods:
                 why = reasons[pod.uid].text if pod.uid in reasons else UNTOLD
                 grace = min(pod.grace, longest)
-                victims.append(as_victim(pod, why, grace, gang_text, together))
+                lost = lost_gpu_seconds(pod, snapshot.nodes.get(pod.node), snapshot.now)
+                victims.append(as_victim(pod, why, grace, gang_text, together, lost))
         elif isinstance(subject, Pod):
             left = max(0, ceil(subject.deleting - snapshot.now))
             waits.append(as_victim(subject, "terminates already", left))
@@ -531,10 +532,12 @@ def _told(tell: Callable[[], Text], otherwise: Text) -> Text:
         return otherwise
 
 
-def as_victim(pod: Pod, reason: str, grace: int, gang: str = "", unit: str = "") -> Victim:
+def as_victim(
+    pod: Pod, reason: str, grace: int, gang: str = "", unit: str = "", lost: int = 0
+) -> Victim:
     """Return the record of a pod that goes, with the reason and what goes together with it.
 
-    ``grace``: the seconds that it gets to end, or that it has left.
+    ``grace``: the seconds that it gets to end, or that it has left. ``lost``: as of Victim.
     """
     return Victim(
         uid=pod.uid,
@@ -547,4 +550,5 @@ def as_victim(pod: Pod, reason: str, grace: int, gang: str = "", unit: str = "")
         reason=reason,
         unit=unit,
         owner=pod.controller,
+        lost=lost,
     )

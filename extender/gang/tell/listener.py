@@ -29,8 +29,8 @@ class Listener:
     def decided(self, decision: Decision) -> None:
         """A decision was made that does not only repeat the gang's last one."""
 
-    def evicted(self, ended: Removal) -> None:
-        """An eviction has ended."""
+    def evicted(self, ended: Removal, lost: int = 0) -> None:
+        """An eviction has ended; ``lost``: GPU-seconds of work that are lost by it."""
 
     def failed(self, what: str, error: ApiError) -> None:
         """A best-effort write did not work."""
