@@ -164,8 +164,7 @@ class Cluster:
         if change.resource == POD_KEY:
             self._see_pod(change)
         elif change.resource == NODE_KEY and change.type == DELETED:
-            name = change.new["metadata"]["name"]
-            self._loop.call_later(self._chance.between("gc", 0.2, 4.0), self._collect, name)
+            self._collect_soon(change.new["metadata"]["name"])
         counts = change.resource in (POD_KEY, BUDGET_KEY) and not self._counting
         if counts and self._server.storage.all(BUDGET_KEY):
             self._loop.call_later(self._chance.draw("budget") * 0.2, self._recount, change)
@@ -261,6 +260,7 @@ class Cluster:
         if pod["status"].get("phase") != "Pending" or not pod["spec"].get("nodeName"):
             return
         if self._server.storage.get(NODE_KEY, "", pod["spec"]["nodeName"]) is None:
+            self._collect_soon(pod["spec"]["nodeName"])  # it was bound after its node had gone
             return
         if self.lost and self._put_off(pod["spec"]["nodeName"], self._run, key, uid):
             return
@@ -306,6 +306,9 @@ class Cluster:
             self._api.delete(PODS, *key, uid=uid, grace=0)
         except StatusError:
             return
+
+    def _collect_soon(self, node: str) -> None:
+        self._loop.call_later(self._chance.between("gc", 0.2, 4.0), self._collect, node)
 
     def _collect(self, node: str) -> None:
         """Delete the pods of a node that is gone, as pod garbage collection does."""
