@@ -7,8 +7,9 @@ a gang starts, and whether pods are evicted for it, is read from the API server.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from msgspec.structs import replace
 from extender.model.policy import DEFAULT, EVERYBODY, PolicySettings
 from extender.model.settings import SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess
+from tests.controlplane.cleaning import Baseline
 from tests.controlplane.client import Client, Object
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pod
@@ -36,8 +38,16 @@ RESOURCE = "example.com/gpu"
 CSI = "disks.example.com"
 SIZE = {"storage": "1Gi"}
 ZONE = "topology.kubernetes.io/zone"
-AT_ONCE = 5.0
-"""Seconds within which an empty cluster starts a gang; it was 44 s and more for eight nodes."""
+ROUNDS = 3
+"""Starts of a gang of which the mean counts: other work on the machine slows one for less than a
+second, and a gang that starts in part takes many."""
+MANY = 12
+"""Members, and nodes with room for one of them each."""
+TIMES_STOCK = 8.0
+"""An empty cluster starts a gang within so many times what kube-scheduler takes alone, in one run.
+Twice the most that was measured, 3.8 (docs/checked.md): each member but the last is tried twice,
+once before its gang is whole and once for its seat, and the extender is asked each time. It was a
+hundred times and more where members met on a node with room for one of them."""
 QUIET = 8.0
 """Seconds for which nothing is evicted: a plan acts 0.2 s after it is asked for."""
 
@@ -225,8 +235,10 @@ def volume_claim(client: Client, name: str, *, volume: str = "") -> dict[str, An
 class Bed:
     """A cluster with devices, and the extender beside its kube-scheduler."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, url: str = "") -> None:
+        """``url``: the extender's."""
         self.cluster = cluster
+        self.url = url
         self.client = cluster.client
 
     def prepare(self, nodes: int, cpu: int = 32) -> list[str]:
@@ -319,12 +331,35 @@ async def bed(cluster: Cluster, tmp_path: Path) -> AsyncIterator[Bed]:
     try:
         await extender.start()
         await asyncio.to_thread(cluster.use_extender, extender.url)
-        yield Bed(cluster)
+        yield Bed(cluster, extender.url)
     finally:
         await extender.close()
 
 
-@pytest.mark.parametrize("nodes", [2, 8])
+async def as_fast_as_stock(bed: Bed, play: Callable[[], float]) -> None:
+    """Play with kube-scheduler alone and with the extender, each time on an emptied cluster;
+    ``play`` returns the seconds it took to start the gang."""
+
+    def both() -> tuple[float, float]:
+        before = Baseline(bed.client)
+
+        def fresh() -> float:
+            before.clean()
+            return play()
+
+        bed.cluster.use_scheduler(scheduler_config())
+        stock = sum(fresh() for _ in range(ROUNDS)) / ROUNDS
+        bed.cluster.use_extender(bed.url)
+        fresh()  # The first plan of a process opens no seats for two seconds (BLIND_SECONDS).
+        return stock, sum(fresh() for _ in range(ROUNDS)) / ROUNDS
+
+    stock, ours = await asyncio.to_thread(both)
+    told = f"{ours:.3f} s, kube-scheduler alone {stock:.3f} s: {ours / stock:.1f} times"
+    logging.getLogger(__name__).info(told)
+    assert ours <= TIMES_STOCK * stock, told
+
+
+@pytest.mark.parametrize("nodes", [2, 16])
 async def test_an_empty_cluster_starts_a_gang_whole_and_at_once(bed: Bed, nodes: int) -> None:
     def play() -> float:
         bed.prepare(nodes)
@@ -333,7 +368,7 @@ async def test_an_empty_cluster_starts_a_gang_whole_and_at_once(bed: Bed, nodes:
         bed.client.wait_for(lambda: bed.bound() >= set(members), what="all members bound")
         return time.monotonic() - started
 
-    assert await asyncio.to_thread(play) < AT_ONCE
+    await as_fast_as_stock(bed, play)
 
 
 @pytest.mark.parametrize("resource", [RESOURCE, "deviceclass.resource.kubernetes.io/gpu"])
@@ -347,7 +382,7 @@ async def test_an_empty_cluster_starts_a_gang_that_asks_for_devices_by_resource(
         bed.client.wait_for(lambda: bed.bound() >= set(members), what="all members bound")
         return time.monotonic() - started
 
-    assert await asyncio.to_thread(play) < AT_ONCE
+    await as_fast_as_stock(bed, play)
 
 
 async def test_no_pod_is_evicted_beside_nodes_with_free_devices(bed: Bed) -> None:
@@ -439,12 +474,12 @@ async def test_an_empty_cluster_starts_a_gang_on_local_volumes(bed: Bed) -> None
     """Each node has one local volume: where a claim is bound is decided as members are assumed."""
 
     def play() -> float:
-        nodes = bed.prepare(4)
+        nodes = bed.prepare(MANY)
         local_class(bed.client)
         for node in nodes:
             volume(bed.client, f"v-{node}", {"kubernetes.io/hostname": [node]})
         started = time.monotonic()
-        specs = [volume_claim(bed.client, f"d-{i}") for i in range(4)]
+        specs = [volume_claim(bed.client, f"d-{i}") for i in range(MANY)]
         members = bed.members(specs, cpu=1)
 
         def bound() -> bool:
@@ -454,16 +489,16 @@ async def test_an_empty_cluster_starts_a_gang_on_local_volumes(bed: Bed) -> None
         bed.client.wait_for(bound, what="all members bound")
         return time.monotonic() - started
 
-    assert await asyncio.to_thread(play) < AT_ONCE
+    await as_fast_as_stock(bed, play)
 
 
 async def test_an_empty_cluster_starts_a_gang_within_attach_limits(bed: Bed) -> None:
     """Each node takes one volume: the second member on a node is refused there."""
 
     def play() -> float:
-        nodes = bed.prepare(4)
+        nodes = bed.prepare(MANY)
         limit_attached(bed.client, nodes)
-        specs = [attached(bed.client, f"d-{i}") for i in range(4)]
+        specs = [attached(bed.client, f"d-{i}") for i in range(MANY)]
         started = time.monotonic()
         members = bed.members(specs, cpu=1)
         bed.client.wait_for(lambda: bed.bound() >= set(members), what="all members bound")
@@ -471,7 +506,7 @@ async def test_an_empty_cluster_starts_a_gang_within_attach_limits(bed: Bed) -> 
         assert {pod["spec"]["nodeName"] for pod in bed.client.list("Pod")} == set(nodes)
         return took
 
-    assert await asyncio.to_thread(play) < AT_ONCE
+    await as_fast_as_stock(bed, play)
 
 
 async def test_pods_that_hold_the_last_attachment_of_a_node_are_evicted(bed: Bed) -> None:
@@ -605,6 +640,28 @@ async def test_no_pod_is_evicted_for_a_feature_that_no_node_declares(bed: Bed) -
         bed.members([{"restartPolicy": "Never", "containers": [container]}] * 2, cpu=20)
         time.sleep(QUIET)
         assert bed.bound() == low
+
+    await asyncio.to_thread(play)
+
+
+async def test_an_empty_cluster_starts_a_gang_in_one_rack_of_a_block(bed: Bed) -> None:
+    """The block is required and the rack preferred: beside a required key that was dropped."""
+
+    def play() -> None:
+        nodes = bed.prepare(4)
+        for node, rack in zip(nodes, ("a1", "a2", "b1", "b1"), strict=True):
+            labels = {"block": rack[0], "rack": rack}
+            bed.client.patch("Node", node, {"metadata": {"labels": labels}})
+        bed.cluster.pod_group("g", 2, disruption="all", priority_class="high")
+        keys = "podgroup-extender.io"
+        wish = {f"{keys}/required-topology": "block", f"{keys}/preferred-topology": "rack"}
+        for i in range(2):
+            bed.client.create(
+                make_pod(f"g-{i}", 20, priority_class="high", pod_group="g", annotations=wish)
+            )
+        bed.client.wait_for(lambda: len(bed.bound()) == 2, what="all members bound")
+        used = {pod["spec"]["nodeName"] for pod in bed.client.list("Pod")}
+        assert used == {nodes[2], nodes[3]}
 
     await asyncio.to_thread(play)
 
