@@ -72,7 +72,7 @@ class Gang(Struct, frozen=True, dict=True):
     of that."""
     followers: tuple[Pod, ...] = ()
     """Pods that are made once members run, foreseen from their owner's template: the quorum does
-    not wait for them, and nobody is evicted unless there can be room for them too."""
+    not wait for them, and no pod is evicted unless there can be room for them too."""
     whole_from: int | None = None
     """As a victim it goes whole when so many are bound; None: min_count. Less where some of the
     size may have finished, which an owner tells late or not at all."""

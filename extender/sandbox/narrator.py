@@ -81,7 +81,7 @@ class Narrator:
         else:
             self._say(
                 f"OK  every expectation met, no promise broken; "
-                f"evicted: {shown or 'nobody'}; {seconds:.1f} s",
+                f"evicted: {shown or 'no pod'}; {seconds:.1f} s",
                 _GREEN,
             )
 

@@ -39,7 +39,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, no
 	}
 	if made.cut {
 		made.kept.Store(true)
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "seats are held there, and the extender cannot be heard")
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "seats are held there, and the extender does not answer")
 	}
 	if why := noRoom(made.wants, made.priority, pod, held, node); why != "" {
 		made.kept.Store(true)

@@ -317,7 +317,7 @@ func TestACutMirrorFailsClosed(t *testing.T) {
 			}
 		}
 		if _, status := made.PostFilter(t.Context(), state, each.pod, nil); status.Code() != fwk.UnschedulableAndUnresolvable {
-			t.Errorf("%s: nobody is evicted: %v", name, status)
+			t.Errorf("%s: no pod is evicted: %v", name, status)
 		}
 		if extender.asked != 0 {
 			t.Errorf("%s: asked", name)

@@ -21,7 +21,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 		p.kept.add(pod)
 	}
 	if view := p.view(); !view.Fresh {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "nobody is evicted while the extender cannot be heard")
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "no pod is evicted while the extender does not answer")
 	}
 	return p.preemption.PostFilter(ctx, state, pod, statuses)
 }
@@ -53,7 +53,7 @@ func (e *preemptVerb) SupportsPreemption() bool { return true }
 // IsInterested returns true: victims of any pod may be protected, or belong to gangs.
 func (e *preemptVerb) IsInterested(*v1.Pod) bool { return true }
 
-// IsIgnorable returns false: without an answer nobody is evicted.
+// IsIgnorable returns false: without an answer no pod is evicted.
 func (e *preemptVerb) IsIgnorable() bool { return false }
 
 // ProcessPreemption returns the candidates that may be acted on.
@@ -90,13 +90,13 @@ func (e *preemptVerb) ProcessPreemption(pod *v1.Pod, candidates map[string]*exte
 // chosen returns the pods of an answer, which have to be among those asked about.
 func chosen(asked *extenderv1.Victims, told *pb.NodeVictims) (*extenderv1.Victims, error) {
 	if asked == nil {
-		return nil, fmt.Errorf("nobody asked about it")
+		return nil, fmt.Errorf("the node was not asked about")
 	}
 	victims := &extenderv1.Victims{NumPDBViolations: told.GetNumPdbViolations()}
 	for _, uid := range told.GetPodUids() {
 		index := slices.IndexFunc(asked.Pods, func(pod *v1.Pod) bool { return string(pod.UID) == uid })
 		if index < 0 {
-			return nil, fmt.Errorf("nobody asked about pod %s", uid)
+			return nil, fmt.Errorf("pod %s was not asked about", uid)
 		}
 		victims.Pods = append(victims.Pods, asked.Pods[index])
 	}

@@ -28,7 +28,7 @@ func TestPreemptNamesCandidatesAndTakesNoOthers(t *testing.T) {
 	}}
 	verb := &preemptVerb{extender: extender, timeout: time.Second}
 	if _, err := verb.ProcessPreemption(low, candidates, nil); err == nil || verb.IsIgnorable() {
-		t.Error("without an answer nobody is evicted")
+		t.Error("without an answer no pod is evicted")
 	}
 	answer = &pb.PreemptResponse{Candidates: map[string]*pb.NodeVictims{"n1": {PodUids: []string{"low"}}}}
 	allowed, err := verb.ProcessPreemption(low, candidates, nil)

@@ -84,7 +84,7 @@ func steady(view mirror.View) string {
 	if view.State == nil {
 		return "the extender has not told yet"
 	}
-	return "the extender cannot be heard"
+	return "the extender does not answer"
 }
 
 // PreFilterExtensions returns nil: what is removed from a node is seen in its NodeInfo.

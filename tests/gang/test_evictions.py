@@ -55,7 +55,7 @@ async def test_a_rehearsal_that_is_refused_loses_no_pod(rig: Rig) -> None:
     )
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan is given up")
-    assert "nobody is evicted" in rig.messages("high")
+    assert "no pod is evicted" in rig.messages("high")
     assert await rig.names() == {*LOW, *HIGH}
     assert (await rig.client.get("/api/v1/namespaces/default/pods/low-0"))["status"].get(
         "conditions", []
@@ -99,7 +99,7 @@ async def test_a_conflict_is_a_pod_gone_only_when_it_is_gone(rig: Rig) -> None:
     )
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan is given up")
-    assert "nobody is evicted" in rig.messages("high")
+    assert "no pod is evicted" in rig.messages("high")
     assert await rig.names() == {*LOW, *HIGH}
 
 

@@ -136,7 +136,7 @@ async def test_pods_of_no_gang_keep_off_known_seats_when_trust_ends(
     # On n1 it would fit beside the seat. Without another node it waits.
     await asyncio.to_thread(client.patch, "Node", "free0", {"spec": {"unschedulable": True}})
     await asyncio.to_thread(stage.plain, "other", "100m")
-    await stage.refused("other", "seats are held there, and the extender cannot be heard")
+    await stage.refused("other", "seats are held there, and the extender does not answer")
     await asyncio.to_thread(stage.let_go)
     await stage.refused("high-0", "it is not known which seats are held")
     way.issue("extender", way.ours, "127.0.0.1")

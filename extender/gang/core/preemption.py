@@ -714,7 +714,7 @@ class _Step:
         self._note(event.uid, event.failure, readable=event.readable, rehearsed=True)
         preemption = self.book.plan(event.plan_id)
         if preemption is not None and preemption.state is PLANNED:
-            why = f"an eviction was refused in rehearsal, nobody is evicted: {event.told}"
+            why = f"an eviction was refused in rehearsal, no pod is evicted: {event.told}"
             self._end(preemption, Outcome.GAVE_UP, why, penal=True)
 
     def _note(

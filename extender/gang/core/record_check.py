@@ -30,7 +30,7 @@ def doubt(record: Record, snapshot: Snapshot, gangs: Resolves, *, signed: bool) 
     seats = {seat.uid for seat in plan.seats}
     victims = {victim.uid for victim in plan.victims}
     if not seats or len(seats) < len(plan.seats) or len(victims) < len(plan.victims):
-        return "it names nobody to seat, or somebody twice"
+        return "it names no member to seat, or one twice"
     if seats & victims:
         return "it names a member as a victim"
     if (
@@ -38,7 +38,7 @@ def doubt(record: Record, snapshot: Snapshot, gangs: Resolves, *, signed: bool) 
         and plan.priority >= SYSTEM_CRITICAL
         and _justified(record, snapshot, gangs) < (SYSTEM_CRITICAL)
     ):
-        return f"nobody of priority {plan.priority} is there, and it is not signed"
+        return f"no pod of priority {plan.priority} is there, and it is not signed"
     for seat in plan.seats if plan.gang.dialect == SINGLE else ():
         pod = snapshot.pending.get(seat.uid)
         if pod is not None and (pod.namespace, pod.name) != (plan.gang.namespace, plan.gang.name):

@@ -243,7 +243,7 @@ class Elector:
         self._observe(lease)
         if self._term:
             if holder_of(lease) != self.identity:
-                why = f"{holder_of(lease) or 'nobody'} holds the lease"
+                why = f"{holder_of(lease) or 'no replica'} holds the lease"
                 self._stop_acting(why, hand_over=False)
                 return False
             if self._gives_way(self._now()):
