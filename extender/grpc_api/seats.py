@@ -154,6 +154,8 @@ class SeatBoard:
                     and preemption.firm,
                     awaited=_leaving(awaited),
                     asked=amounts(asked) if awaited else (),
+                    volumes="volumes" in (limited := reservations.limited(hold)),
+                    devices="devices" in limited,
                 )
                 for hold, awaited, asked in held
             ],

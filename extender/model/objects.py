@@ -108,6 +108,8 @@ DEVICE_CLASS = "deviceClass"
 """Among PodShape.unmodelled, with its name: a resource request that a DeviceClass answers."""
 EXTENDED_RESOURCE = "extendedResource"
 """Among PodShape.unmodelled, with its name and amount: a resource that a DeviceClass names."""
+CLAIMED = (CLAIM, CLAIM_TEMPLATE, DEVICE_CLASS)
+"""Among PodShape.unmodelled: devices, whatever the node offers itself."""
 DEVICES = frozenset((CLAIM, CLAIM_TEMPLATE, DEVICE_CLASS, EXTENDED_RESOURCE))
 
 VOLUMES = frozenset((VOLUME_CLAIM, EXCLUSIVE_DISK, OVERSIZE))
@@ -136,6 +138,14 @@ class PodShape(Struct, frozen=True, gc=False):
     def devices(self) -> tuple[str, ...]:
         """Those of ``unmodelled`` for which kube-scheduler allocates devices (DynamicResources)."""
         return tuple(each for each in self.unmodelled if each.partition(" ")[0] in DEVICES)
+
+    @property
+    def limited(self) -> frozenset[str]:
+        """What the pod needs of which only kube-scheduler knows how much a node has left: "volumes"
+        and "devices"."""
+        kinds = {each.partition(" ")[0] for each in self.unmodelled}
+        needs = {"volumes": VOLUMES, "devices": CLAIMED}
+        return frozenset(name for name, each in needs.items() if not kinds.isdisjoint(each))
 
     @property
     def volumes(self) -> tuple[str, ...]:

@@ -15,9 +15,10 @@ from extender.gang.core.reservations import Reservations
 from extender.gang.plan.booking import keep_off
 from extender.gang.runtime.clocks import Clocks
 from extender.model.objects import GangKey, Pod, Requests
-from extender.model.plan import Hold
 from extender.model.texts import some
 from extender.verbs.allowances import Allowances, Pods
+
+NONE: frozenset[str] = frozenset()
 
 
 class Rooms(Pods, Protocol):
@@ -32,9 +33,9 @@ class SeatClaim(Struct, frozen=True):
 
     amounts: dict[str, int]
     gangs: tuple[GangKey, ...]
-    volumes: bool
-    """Whether pods are evicted for members with volumes. How many attachments that frees is not
-    known (extender.gang.plan.volumes): another pod's volume may take the only one."""
+    limited: frozenset[str]
+    """What members for whom pods are evicted need, and of which it is not known how much there is
+    (PodShape.limited): another pod's volume may take the only attachment, for example."""
 
 
 class Spare:
@@ -65,9 +66,9 @@ class Spare:
         ]
         if claim is None and not booked:
             return None
-        if claim is not None and claim.volumes and pod.shape.volumes:
+        if claim is not None and claim.limited and (shared := claim.limited & pod.shape.limited):
             told = _told(claim.gangs, pod.namespace)
-            return f"its room is held for {told}, whose members have volumes too"
+            return f"its room is held for {told}, whose members need {min(shared)} too"
         held: Mapping[str, int] = {} if claim is None else claim.amounts
         wants = {name: amount + held.get(name, 0) for name, amount in pod.requests}
         for each in booked:
@@ -115,15 +116,7 @@ class Spare:
             for name, amount in requests:
                 amounts[name] = amounts.get(name, 0) - amount
         gangs = tuple(sorted({hold.gang for hold in holds}))
-        volumes = any(map(self._evicts_for_volumes, holds))
-        return SeatClaim(amounts, gangs, volumes=volumes)
-
-    def _evicts_for_volumes(self, hold: Hold) -> bool:
-        """Whether pods are evicted for the gang of a member with volumes."""
-        preemption = self._reservations.get(hold.gang)
-        pod = None if preemption is None else preemption.pods.get(hold.uid)
-        evicts = preemption is not None and bool(preemption.plan.victims)
-        return evicts and pod is not None and bool(pod.shape.volumes)
+        return SeatClaim(amounts, gangs, NONE.union(*map(self._reservations.limited, holds)))
 
 
 def _told(gangs: tuple[GangKey, ...], namespace: str) -> str:

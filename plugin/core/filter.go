@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -63,18 +64,30 @@ func noRoom(wants fwk.Resource, priority int32, pod *v1.Pod, held *mirror.Node, 
 	for _, info := range node.GetPods() {
 		here[info.GetPod().UID] = struct{}{}
 	}
-	claims, gangs := mirror.Amounts{}, []string{}
+	claims, gangs, volumes, devices := mirror.Amounts{}, []string{}, false, false
 	for _, seat := range against {
 		if _, taken := here[seat.Pod]; taken {
 			continue // assumed, or nominated here: the node's requests have it
 		}
 		add(claims, seat.Claims(here), 1)
+		volumes, devices = volumes || seat.Volumes, devices || seat.Devices
 		if !slices.Contains(gangs, seat.Gang) {
 			gangs = append(gangs, seat.Gang)
 		}
 	}
 	if len(gangs) == 0 {
 		return ""
+	}
+	limited := ""
+	switch {
+	case devices && claimsDevices(pod, wants):
+		limited = "devices"
+	case volumes && hasVolumes(pod):
+		limited = "volumes"
+	}
+	if limited != "" {
+		slices.Sort(gangs)
+		return fmt.Sprintf("its room is held for %s, whose members need %s too", some(named(gangs, pod.Namespace)), limited)
 	}
 	for uid, room := range held.Leaving {
 		if _, there := here[uid]; there {
@@ -88,11 +101,34 @@ func noRoom(wants fwk.Resource, priority int32, pod *v1.Pod, held *mirror.Node, 
 	return ""
 }
 
+// hasVolumes tells whether a pod has volumes of which a node may take only so many, or one only once.
+// The extender's own filter tells the same (testdata/limited.json).
+func hasVolumes(pod *v1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(volume v1.Volume) bool {
+		return volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil || volume.GCEPersistentDisk != nil ||
+			volume.AWSElasticBlockStore != nil || volume.RBD != nil || volume.ISCSI != nil
+	})
+}
+
+// claimsDevices tells whether kube-scheduler allocates devices for a pod wherever it goes.
+func claimsDevices(pod *v1.Pod, wants fwk.Resource) bool {
+	if len(pod.Spec.ResourceClaims) > 0 {
+		return true
+	}
+	for name := range wants.GetScalarResources() {
+		if strings.HasPrefix(string(name), resourceapi.ResourceDeviceClassPrefix) {
+			return true
+		}
+	}
+	return false
+}
+
 // short returns a resource that the pod asks for and of which too little is left beside the claims.
 func short(wants fwk.Resource, claims mirror.Amounts, node fwk.NodeInfo) string {
 	has, used := node.GetAllocatable(), node.GetRequested()
 	lacks := func(name string, want, has, used int64) bool {
-		return want > 0 && want > has-used-claims[name]
+		// Where seats claim none of it, other plugins tell: devices may be allocated for it.
+		return want > 0 && claims[name] > 0 && want > has-used-claims[name]
 	}
 	switch {
 	case lacks("pods", 1, int64(has.GetAllowedPodNumber()), int64(len(node.GetPods()))):

@@ -2,7 +2,10 @@ package core
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -210,6 +213,46 @@ func TestWhichSeatsAreInTheWay(t *testing.T) {
 		state.Write(stateKey, &podState{seats: made.view().State, wants: requests(one), priority: each.priority})
 		if status := made.Filter(t.Context(), state, one, nodeInfo("n1", each.here...)); status.IsSuccess() != each.fits {
 			t.Errorf("%s: %v", name, status)
+		}
+	}
+}
+
+// tests/verbs/test_limited_by_node.py asks the extender's own filter the same.
+func TestPodsWithVolumesAndDevicesAreKeptOffLikeInTheExtender(t *testing.T) {
+	data, err := os.ReadFile("testdata/limited.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct {
+		Case string
+		Told []string
+		Pod  v1.PodSpec
+		Kept string
+	}
+	if err := json.Unmarshal(data, &cases); err != nil || len(cases) == 0 {
+		t.Fatal(len(cases), err)
+	}
+	for _, each := range cases {
+		told := held("n1", "u", 10, 1000, false)
+		told.Seats[0].Volumes, told.Seats[0].Devices = slices.Contains(each.Told, "volumes"), slices.Contains(each.Told, "devices")
+		made, _ := plugin(mirror.View{State: seats(t, told), Fresh: true}, &verbs{}, Hold)
+		one := pod("p", 10, "1", nil)
+		each.Pod.Priority = one.Spec.Priority
+		one.Spec = each.Pod
+		ask := func(node fwk.NodeInfo) *fwk.Status {
+			state := framework.NewCycleState()
+			state.Write(stateKey, &podState{seats: made.view().State, wants: requests(one), priority: priority(one)})
+			return made.Filter(t.Context(), state, one, node)
+		}
+		why := ""
+		if each.Kept != "" {
+			why = "its room is held for 1 of other namespaces, whose members need " + each.Kept + " too"
+		}
+		if status := ask(nodeInfo("n1")); status.Message() != why {
+			t.Errorf("%s: %v", each.Case, status)
+		}
+		if status := ask(nodeInfo("n1", pod("u", 10, "1", nil))); !status.IsSuccess() {
+			t.Errorf("%s: the member has its seat, and kube-scheduler counts what it has: %v", each.Case, status)
 		}
 	}
 }

@@ -19,6 +19,7 @@ from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.scheduler_view.node_lists import MEMORY_SECONDS, NodeLists
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod, PodShape
@@ -28,7 +29,7 @@ from extender.model.snapshot import Snapshot
 from extender.sandbox.faults import Fault
 from tests.gang.rig import PODS, REAL_DELETE, Obj, Rig, held_back, let_go
 from tests.gang.showing import Showing
-from tests.gang.world import evicted, gang_key, group, node, plan_for, pod, seats, snapshot
+from tests.gang.world import NOW, evicted, gang_key, group, node, plan_for, pod, seats, snapshot
 
 DISK = PodShape(unmodelled=("persistentVolumeClaim",))
 SHARED = PodShape(unmodelled=("persistentVolumeClaim data",))
@@ -142,6 +143,46 @@ def test_a_seat_held_for_another_pod_with_a_volume_is_not_counted_on() -> None:
 
     assert seats(planned("n0")) == {"high-0": "n1"}
     assert seats(planned("n1")) == {"high-0": "n0"}
+
+
+def changed(low: Mapping[int, Pod | None], *, has_evicted: bool = True) -> Plan | Refusal:
+    """What is planned for two members in the place of a plan; ``low``: who is left of those whom
+    kube-scheduler named, None: it has gone."""
+    state = waiting(len(low), {}, claims("a", "b"))
+    there = {f"n{i}": () if pod is None else (pod,) for i, pod in low.items()}
+    told = {name: tuple(pod.uid for pod in pods) for name, pods in there.items()}
+    told_all = dict.fromkeys(state.pending, told)
+    state = replace(state, bound=there, in_the_way=told_all, has_evicted=has_evicted)
+    again = restore(dump(state, (), Settings()), Resolver(Settings().groups).member_key)
+    return plan_for(again, "high")
+
+
+def low(at: int, *, deleting: float = 0.0) -> Pod:
+    return pod(f"low-{at}", on=f"n{at}", priority=1, shape=DISK, deleting=deleting)
+
+
+def test_a_changed_plan_seats_members_with_volumes_apart_as_the_plan_before() -> None:
+    """All that was to go has gone, or goes: the plan names no victims any more, and one attachment
+    is free on each node."""
+    plan = changed({0: None, 1: low(1, deleting=NOW + 30)})
+    assert sorted(seats(plan).values()) == ["n0", "n1"]
+    assert evicted(plan) == set()
+
+
+def test_a_changed_plan_evicts_another_pod_where_one_node_is_lost() -> None:
+    plan = changed({0: None, 1: low(1)})
+    assert sorted(seats(plan).values()) == ["n0", "n1"]
+    assert evicted(plan) == {"low-1"}
+
+
+def test_a_changed_plan_without_another_node_is_left_to_kube_scheduler() -> None:
+    plan = changed({0: None})
+    assert sorted(seats(plan).values()) == ["n0", "n0"]
+
+
+def test_a_plan_that_evicts_nothing_takes_what_kube_scheduler_accepts() -> None:
+    plan = changed({0: None, 1: low(1)}, has_evicted=False)
+    assert sorted(seats(plan).values()) == ["n0", "n0"]
 
 
 # -- what is kept of kube-scheduler's answers ---------------------------------------------------
@@ -376,6 +417,40 @@ async def test_a_plan_is_changed_once_the_first_attachment_is_free(wide: Rig) ->
     await rig.client.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
     await rig.until(lambda: rig.outcomes("g").count("plan") > 1, "another node is planned with")
     assert "gave-up" not in rig.outcomes("g")
+    (plan,) = rig.coordinator.reservations
+    assert len(set(plan.seats.values())) == 2, "one attachment is free on the first node"
+    assert victims(rig) == {"low-0", "low-1", "low-2"} - {first, second}
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_no_other_volume_comes_to_seats_of_a_changed_plan(
+    rig: Rig, *, restarted: bool
+) -> None:
+    """Its victims have gone for the plan before, and it names none itself."""
+    await attached(rig)
+    for i in range(2):
+        await rig.preempt(f"g-{i}", n0=["low-0"], n1=["low-1"])
+    await rig.until_names("g-0", "g-1")
+    await rig.nodes(1, first=2)
+    for i in range(2):
+        rig.coordinator.evidence.accepts(rig.cached(f"g-{i}"), ["n2"])
+    (plan,) = rig.coordinator.reservations
+    await rig.until(lambda: plan.state is PreemptionState.OPEN, "the seats are open")
+    await rig.client.patch("/api/v1/nodes/n1", {"spec": {"unschedulable": True}})
+
+    def changed() -> bool:
+        plans = [each for each in rig.coordinator.reservations if each is not plan]
+        return [each.state for each in plans] == [PreemptionState.OPEN]
+
+    await rig.until(changed, "another plan took its place")
+    if restarted:
+        await rig.kill()
+        await rig.start()
+    (plan,) = rig.coordinator.reservations
+    assert sorted(plan.seats.values()) == ["n0", "n2"]
+    assert not plan.plan.victims
+    await with_volume(rig, "anew")
+    assert (await rig.filter("anew", "n0", "n2")).node_names == []
 
 
 def test_seats_of_a_less_urgent_gang_with_volumes_are_taken_over() -> None:

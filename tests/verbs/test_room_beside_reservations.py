@@ -40,8 +40,9 @@ class Reservations:
     def holds_against(self, node: str, priority: int) -> list[Hold]:
         return self.holds
 
-    def get(self, key: GangKey) -> None:
+    def limited(self, hold: Hold) -> frozenset[str]:
         """No plan of theirs evicts pods."""
+        return frozenset()
 
     def leaving_on(self, node: str) -> list[tuple[str, Any]]:
         return self.leaving

@@ -170,6 +170,8 @@ class SchedulingCycle:
                 return self._refuse(waits, version, verb, 0.0, gang)
             began = self._clocks.monotonic()
             snapshot = self._evidence.beside(gang, snapshot)
+            if before is not None and before.has_evicted:
+                snapshot = replace(snapshot, has_evicted=True)
             struck = self._struck(gang, snapshot, masks)
             lists, held = self._lists(gang, offered, asked), self._reservations.holds()
             free = self._free(candidates)

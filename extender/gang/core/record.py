@@ -48,6 +48,8 @@ class Record(Struct, frozen=True, kw_only=True):
     """Empty where a version before has not written them."""
     completes: bool = False
     """Members sit by a plan before, which it took the place of: it completes their start."""
+    evicted: bool = False
+    """Pods have gone for a plan before, which it took the place of."""
     finishing: tuple[str, ...] | None = None
     """None: the plan is in flight. Else it is over, and these pods (uids) of units that have
     gone in part are still to be evicted."""

@@ -129,6 +129,8 @@ class Preemption(Struct, kw_only=True):
     """They are kept away now."""
     doubted: bool = False
     """Another pod came to a node with a seat: the plan is to be compared again."""
+    evicted_before: bool = False
+    """Pods have gone for a plan before, which it took the place of."""
     seen: Snapshot | None = None
     """The cluster that the plan was searched for in, until its first eviction."""
     seen_holds: tuple[Hold, ...] = ()
@@ -175,6 +177,12 @@ class Preemption(Struct, kw_only=True):
         Such a gang's seats are not taken over: two gangs would run in part.
         """
         return self.sits or bool(self.answered or self.presumed)
+
+    @property
+    def has_evicted(self) -> bool:
+        """Whether pods have gone, or are going, for it or for a plan that it took the place of."""
+        gone = len(self.victims) < len(self.plan.victims)
+        return self.evicted_before or bool(self.sent) or gone
 
     @property
     def sits(self) -> bool:
@@ -435,6 +443,16 @@ class Reservations:
             for hold in self.holds_on(node)
             if hold.priority >= priority or self._preemptions[hold.gang].firm
         ]
+
+    def limited(self, hold: Hold) -> frozenset[str]:
+        """Return what the member needs of which it is not known how much there is
+        (PodShape.limited), if pods are evicted for its gang: others are kept from taking it."""
+        preemption = self._preemptions.get(hold.gang)
+        pod = None if preemption is None else preemption.pods.get(hold.uid)
+        if preemption is None or pod is None:
+            return frozenset()
+        evicts = preemption.plan.victims or preemption.has_evicted
+        return pod.shape.limited if evicts else frozenset()
 
     def leaving_on(self, node: str) -> Collection[LeavingPod]:
         """Return the pods on a node that a plan counts as gone."""

@@ -63,6 +63,8 @@ class Dump(Struct, frozen=True, kw_only=True):
     """Namespace -> why nobody of it was counted on."""
     in_the_way: dict[str, dict[str, tuple[str, ...]]] = {}
     """As in Snapshot."""
+    has_evicted: bool = False
+    """As in Snapshot."""
     spared: dict[str, SparedPod] = {}
     """Pod uid -> what kept it from being evicted again."""
     unreadable: tuple[tuple[str, str, str, str], ...] = ()
@@ -86,6 +88,7 @@ def assemble(
     unevictable: Mapping[str, str] = EMPTY,
     stayed: Mapping[str, str] = EMPTY,
     in_the_way: Mapping[str, Mapping[str, tuple[str, ...]]] = EMPTY,
+    has_evicted: bool = False,
     spared: Mapping[str, SparedPod] = EMPTY,
     unreadable: Mapping[tuple[str, str, str], str] = EMPTY,
 ) -> Snapshot:
@@ -132,6 +135,7 @@ def assemble(
         unevictable=unevictable,
         stayed=stayed,
         in_the_way=in_the_way,
+        has_evicted=has_evicted,
         spared=spared,
         server_version=server_version,
     )
@@ -177,6 +181,7 @@ def dump(
         unevictable=dict(snapshot.unevictable),
         stayed=dict(snapshot.stayed),
         in_the_way={uid: dict(found) for uid, found in snapshot.in_the_way.items()},
+        has_evicted=snapshot.has_evicted,
         spared=dict(snapshot.spared),
         unreadable=tuple((*key, why) for key, why in sorted(snapshot.unreadable.items())),
     )
@@ -204,6 +209,7 @@ def restore(document: Dump, member_key: Callable[[Pod], GangKey | None]) -> Snap
         unevictable=document.unevictable,
         stayed=document.stayed,
         in_the_way=document.in_the_way,
+        has_evicted=document.has_evicted,
         spared=document.spared,
         unreadable={(source, at, name): why for source, at, name, why in document.unreadable},
     )

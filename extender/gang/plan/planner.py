@@ -150,10 +150,11 @@ class Planner:
             found = self._plan(asked, stop)
             if isinstance(found, Plan) and gang.preferred_topology_key and gang.topology_key:
                 found = self._inside(found, asked, stop)
-            if isinstance(found, Plan) and found.victims and seats_devices(found, gang, snapshot):
-                found = self._plan_for_devices(asked, stop)
-            if isinstance(found, Plan) and found.victims and volumes_meet(found, asked):
-                found = self._plan_for_volumes(found, asked, stop)
+            if isinstance(found, Plan) and (found.victims or snapshot.has_evicted):
+                certain = self._certain(found, asked, stop)
+                # Without victims it costs nobody anything: kube-scheduler decides.
+                if found.victims or isinstance(certain, Plan):
+                    found = certain
             if isinstance(found, Refusal) and (lifts := self._planning.lifts()) < inf:
                 return replace(found, until=lifts)
             return found
@@ -189,6 +190,16 @@ class Planner:
         ):
             return with_wish(narrow, gang, kept=True)
         return with_wish(found, gang, kept=False)
+
+    def _certain(self, found: Plan, question: GangQuestion, stop: Stop) -> Plan | Refusal:
+        """Return ``found`` if the members' devices and volumes are certain on its seats, else
+        another plan of which that is so, or none."""
+        certain: Plan | Refusal = found
+        if seats_devices(found, question.gang, question.snapshot):
+            certain = self._plan_for_devices(question, stop)
+        if isinstance(certain, Plan) and volumes_meet(certain, question):
+            certain = self._plan_for_volumes(certain, question, stop)
+        return certain
 
     def _plan_for_devices(self, question: GangQuestion, stop: Stop) -> Plan | Refusal:
         """Return a plan that evicts pods where the members' devices are certain, or none."""

@@ -9,7 +9,8 @@ have to go for a member on such a node, whichever pods go for room
 (extender.gang.scheduler_view.node_lists keeps them, Snapshot.in_the_way hands them on).
 
 Of two members on a node kube-scheduler says nothing. So a plan that evicts seats one member with
-volumes of its own on a node, beside any number of members whose claims that one names too. A plan
+volumes of its own on a node, beside any number of members whose claims that one names too. So does
+a plan that takes the place of one that evicted, as far as there is such a plan. A plan
 that evicts nothing may seat them anywhere: a seat follows kube-scheduler's list of nodes.
 """
 

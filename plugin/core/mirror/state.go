@@ -30,6 +30,9 @@ type Seat struct {
 	// what it asks for in all.
 	Awaited map[types.UID]Amounts
 	Asked   Amounts
+	// Volumes and Devices: others that need some are kept off, whatever room there is.
+	Volumes bool
+	Devices bool
 }
 
 // Claims returns what the seat takes of its node while the pods here are on it: what is awaited is
@@ -147,6 +150,8 @@ func read(told *pb.NodeSeats) *Node {
 			Requests: amounts(seat.GetRequests()),
 			Awaited:  leaving(seat.GetAwaited()),
 			Asked:    amounts(seat.GetAsked()),
+			Volumes:  seat.GetVolumes(),
+			Devices:  seat.GetDevices(),
 		})
 	}
 	return node

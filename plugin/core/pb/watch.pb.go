@@ -236,7 +236,13 @@ type HeldSeat struct {
 	Awaited []*LeavingPod `protobuf:"bytes,6,rep,name=awaited,proto3" json:"awaited,omitempty"`
 	// With awaited pods: what the seat asks for in all. What is kept for it is that, less what those
 	// of the awaited request who are on the node; requests is what that was when this was told.
-	Asked         []*ResourceAmount `protobuf:"bytes,7,rep,name=asked,proto3" json:"asked,omitempty"`
+	Asked []*ResourceAmount `protobuf:"bytes,7,rep,name=asked,proto3" json:"asked,omitempty"`
+	// Pods are evicted for its gang, and the member has volumes: it is held against other pods with
+	// volumes, whatever room there is. One of them could take the only attachment.
+	Volumes bool `protobuf:"varint,8,opt,name=volumes,proto3" json:"volumes,omitempty"`
+	// The same for a member that claims devices (spec.resourceClaims, or requests that name a
+	// DeviceClass): it is held against other pods that claim some.
+	Devices       bool `protobuf:"varint,9,opt,name=devices,proto3" json:"devices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -318,6 +324,20 @@ func (x *HeldSeat) GetAsked() []*ResourceAmount {
 		return x.Asked
 	}
 	return nil
+}
+
+func (x *HeldSeat) GetVolumes() bool {
+	if x != nil {
+		return x.Volumes
+	}
+	return false
+}
+
+func (x *HeldSeat) GetDevices() bool {
+	if x != nil {
+		return x.Devices
+	}
+	return false
 }
 
 // A pod that is about to go.
@@ -556,7 +576,7 @@ const file_podgroup_v1_watch_proto_rawDesc = "" +
 	"\tNodeSeats\x12\x1b\n" +
 	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x12+\n" +
 	"\x05seats\x18\x02 \x03(\v2\x15.podgroup.v1.HeldSeatR\x05seats\x121\n" +
-	"\aleaving\x18\x03 \x03(\v2\x17.podgroup.v1.LeavingPodR\aleaving\"\x86\x02\n" +
+	"\aleaving\x18\x03 \x03(\v2\x17.podgroup.v1.LeavingPodR\aleaving\"\xba\x02\n" +
 	"\bHeldSeat\x12\x17\n" +
 	"\apod_uid\x18\x01 \x01(\tR\x06podUid\x12\x12\n" +
 	"\x04gang\x18\x02 \x01(\tR\x04gang\x12\x1a\n" +
@@ -564,7 +584,9 @@ const file_podgroup_v1_watch_proto_rawDesc = "" +
 	"\brequests\x18\x04 \x03(\v2\x1b.podgroup.v1.ResourceAmountR\brequests\x12\x12\n" +
 	"\x04firm\x18\x05 \x01(\bR\x04firm\x121\n" +
 	"\aawaited\x18\x06 \x03(\v2\x17.podgroup.v1.LeavingPodR\aawaited\x121\n" +
-	"\x05asked\x18\a \x03(\v2\x1b.podgroup.v1.ResourceAmountR\x05asked\"^\n" +
+	"\x05asked\x18\a \x03(\v2\x1b.podgroup.v1.ResourceAmountR\x05asked\x12\x18\n" +
+	"\avolumes\x18\b \x01(\bR\avolumes\x12\x18\n" +
+	"\adevices\x18\t \x01(\bR\adevices\"^\n" +
 	"\n" +
 	"LeavingPod\x12\x17\n" +
 	"\apod_uid\x18\x01 \x01(\tR\x06podUid\x127\n" +

@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from extender.pb.podgroup.v1 import types_pb2 as podgroup_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17podgroup/v1/watch.proto\x12\x0bpodgroup.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17podgroup/v1/types.proto\"A\n\x11WatchSeatsRequest\x12,\n\theartbeat\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"{\n\x12WatchSeatsResponse\x12\x0c\n\x04term\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x0c\n\x04\x66ull\x18\x03 \x01(\x08\x12%\n\x05nodes\x18\x04 \x03(\x0b\x32\x16.podgroup.v1.NodeSeats\x12\x11\n\tgang_keys\x18\x05 \x03(\t\"n\n\tNodeSeats\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12$\n\x05seats\x18\x02 \x03(\x0b\x32\x15.podgroup.v1.HeldSeat\x12(\n\x07leaving\x18\x03 \x03(\x0b\x32\x17.podgroup.v1.LeavingPod\"\xce\x01\n\x08HeldSeat\x12\x0f\n\x07pod_uid\x18\x01 \x01(\t\x12\x0c\n\x04gang\x18\x02 \x01(\t\x12\x10\n\x08priority\x18\x03 \x01(\x05\x12-\n\x08requests\x18\x04 \x03(\x0b\x32\x1b.podgroup.v1.ResourceAmount\x12\x0c\n\x04\x66irm\x18\x05 \x01(\x08\x12(\n\x07\x61waited\x18\x06 \x03(\x0b\x32\x17.podgroup.v1.LeavingPod\x12*\n\x05\x61sked\x18\x07 \x03(\x0b\x32\x1b.podgroup.v1.ResourceAmount\"L\n\nLeavingPod\x12\x0f\n\x07pod_uid\x18\x01 \x01(\t\x12-\n\x08requests\x18\x02 \x03(\x0b\x32\x1b.podgroup.v1.ResourceAmount\".\n\x0eResourceAmount\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x61mount\x18\x02 \x01(\x03\"6\n\x15WatchDecisionsRequest\x12\x0f\n\x07\x62\x61\x63klog\x18\x01 \x01(\r\x12\x0c\n\x04gang\x18\x02 \x01(\t\"Q\n\x16WatchDecisionsResponse\x12\'\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x15.podgroup.v1.Decision\x12\x0e\n\x06missed\x18\x02 \x01(\x04\x32\xbc\x01\n\x0cWatchService\x12O\n\nWatchSeats\x12\x1e.podgroup.v1.WatchSeatsRequest\x1a\x1f.podgroup.v1.WatchSeatsResponse0\x01\x12[\n\x0eWatchDecisions\x12\".podgroup.v1.WatchDecisionsRequest\x1a#.podgroup.v1.WatchDecisionsResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17podgroup/v1/watch.proto\x12\x0bpodgroup.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17podgroup/v1/types.proto\"A\n\x11WatchSeatsRequest\x12,\n\theartbeat\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"{\n\x12WatchSeatsResponse\x12\x0c\n\x04term\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x0c\n\x04\x66ull\x18\x03 \x01(\x08\x12%\n\x05nodes\x18\x04 \x03(\x0b\x32\x16.podgroup.v1.NodeSeats\x12\x11\n\tgang_keys\x18\x05 \x03(\t\"n\n\tNodeSeats\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12$\n\x05seats\x18\x02 \x03(\x0b\x32\x15.podgroup.v1.HeldSeat\x12(\n\x07leaving\x18\x03 \x03(\x0b\x32\x17.podgroup.v1.LeavingPod\"\xf0\x01\n\x08HeldSeat\x12\x0f\n\x07pod_uid\x18\x01 \x01(\t\x12\x0c\n\x04gang\x18\x02 \x01(\t\x12\x10\n\x08priority\x18\x03 \x01(\x05\x12-\n\x08requests\x18\x04 \x03(\x0b\x32\x1b.podgroup.v1.ResourceAmount\x12\x0c\n\x04\x66irm\x18\x05 \x01(\x08\x12(\n\x07\x61waited\x18\x06 \x03(\x0b\x32\x17.podgroup.v1.LeavingPod\x12*\n\x05\x61sked\x18\x07 \x03(\x0b\x32\x1b.podgroup.v1.ResourceAmount\x12\x0f\n\x07volumes\x18\x08 \x01(\x08\x12\x0f\n\x07\x64\x65vices\x18\t \x01(\x08\"L\n\nLeavingPod\x12\x0f\n\x07pod_uid\x18\x01 \x01(\t\x12-\n\x08requests\x18\x02 \x03(\x0b\x32\x1b.podgroup.v1.ResourceAmount\".\n\x0eResourceAmount\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x61mount\x18\x02 \x01(\x03\"6\n\x15WatchDecisionsRequest\x12\x0f\n\x07\x62\x61\x63klog\x18\x01 \x01(\r\x12\x0c\n\x04gang\x18\x02 \x01(\t\"Q\n\x16WatchDecisionsResponse\x12\'\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x15.podgroup.v1.Decision\x12\x0e\n\x06missed\x18\x02 \x01(\x04\x32\xbc\x01\n\x0cWatchService\x12O\n\nWatchSeats\x12\x1e.podgroup.v1.WatchSeatsRequest\x1a\x1f.podgroup.v1.WatchSeatsResponse0\x01\x12[\n\x0eWatchDecisions\x12\".podgroup.v1.WatchDecisionsRequest\x1a#.podgroup.v1.WatchDecisionsResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,15 +40,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NODESEATS']._serialized_start=289
   _globals['_NODESEATS']._serialized_end=399
   _globals['_HELDSEAT']._serialized_start=402
-  _globals['_HELDSEAT']._serialized_end=608
-  _globals['_LEAVINGPOD']._serialized_start=610
-  _globals['_LEAVINGPOD']._serialized_end=686
-  _globals['_RESOURCEAMOUNT']._serialized_start=688
-  _globals['_RESOURCEAMOUNT']._serialized_end=734
-  _globals['_WATCHDECISIONSREQUEST']._serialized_start=736
-  _globals['_WATCHDECISIONSREQUEST']._serialized_end=790
-  _globals['_WATCHDECISIONSRESPONSE']._serialized_start=792
-  _globals['_WATCHDECISIONSRESPONSE']._serialized_end=873
-  _globals['_WATCHSERVICE']._serialized_start=876
-  _globals['_WATCHSERVICE']._serialized_end=1064
+  _globals['_HELDSEAT']._serialized_end=642
+  _globals['_LEAVINGPOD']._serialized_start=644
+  _globals['_LEAVINGPOD']._serialized_end=720
+  _globals['_RESOURCEAMOUNT']._serialized_start=722
+  _globals['_RESOURCEAMOUNT']._serialized_end=768
+  _globals['_WATCHDECISIONSREQUEST']._serialized_start=770
+  _globals['_WATCHDECISIONSREQUEST']._serialized_end=824
+  _globals['_WATCHDECISIONSRESPONSE']._serialized_start=826
+  _globals['_WATCHDECISIONSRESPONSE']._serialized_end=907
+  _globals['_WATCHSERVICE']._serialized_start=910
+  _globals['_WATCHSERVICE']._serialized_end=1098
 # @@protoc_insertion_point(module_scope)

@@ -139,6 +139,8 @@ class HeldSeat(_message.Message):
     FIRM_FIELD_NUMBER: _builtins.int
     AWAITED_FIELD_NUMBER: _builtins.int
     ASKED_FIELD_NUMBER: _builtins.int
+    VOLUMES_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
     pod_uid: _builtins.str
     """The uid of the member that it is for."""
     gang: _builtins.str
@@ -148,6 +150,14 @@ class HeldSeat(_message.Message):
     firm: _builtins.bool
     """Its gang is being seated, or its room is kept clear for that: it is held against pods of any
     priority.
+    """
+    volumes: _builtins.bool
+    """Pods are evicted for its gang, and the member has volumes: it is held against other pods with
+    volumes, whatever room there is. One of them could take the only attachment.
+    """
+    devices: _builtins.bool
+    """The same for a member that claims devices (spec.resourceClaims, or requests that name a
+    DeviceClass): it is held against other pods that claim some.
     """
     @_builtins.property
     def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceAmount]:
@@ -175,10 +185,12 @@ class HeldSeat(_message.Message):
         firm: _builtins.bool = ...,
         awaited: _abc.Iterable[Global___LeavingPod] | None = ...,
         asked: _abc.Iterable[Global___ResourceAmount] | None = ...,
+        volumes: _builtins.bool = ...,
+        devices: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["asked", b"asked", "awaited", b"awaited", "firm", b"firm", "gang", b"gang", "pod_uid", b"pod_uid", "priority", b"priority", "requests", b"requests"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["asked", b"asked", "awaited", b"awaited", "devices", b"devices", "firm", b"firm", "gang", b"gang", "pod_uid", b"pod_uid", "priority", b"priority", "requests", b"requests", "volumes", b"volumes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
