@@ -18,7 +18,8 @@ from extender.gang.plan.assemble import dump, restore
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.runtime.clocks import Clocks
-from extender.gang.scheduler_view.node_lists import MEMORY_SECONDS, NodeLists
+from extender.gang.scheduler_view import node_lists
+from extender.gang.scheduler_view.node_lists import MEMORY_SECONDS, NAMED_SECONDS, NodeLists
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
@@ -291,6 +292,61 @@ def test_they_are_bounded_as_names_are() -> None:
     assert seen.evidence.accepted.size == 1 + 2 + 2
 
 
+def claims_of_their_own() -> Seen:
+    """The members' claims differ, so that what is said of one says nothing of the other."""
+    seen = Seen()
+    shapes = claims("a", "b")
+    seen.members = tuple(
+        replace(each, shape=shape) for each, shape in zip(seen.members, shapes, strict=True)
+    )
+    seen.gang = replace(seen.gang, members=seen.members)
+    return seen
+
+
+def run_out(seen: Seen) -> list[str]:
+    return [pod.name for pod, _ in seen.evidence.run_out(seen.gang, seen.state)]
+
+
+def test_a_member_that_was_tried_long_before_another_has_run_out() -> None:
+    seen = claims_of_their_own()
+    seen.named(0, seen.low[0])
+    seen.now = MEMORY_SECONDS
+    assert run_out(seen) == [], "kube-scheduler has tried none of them lately"
+    seen.named(1, seen.low[0])
+    assert run_out(seen) == ["m-0"]
+    assert run_out(seen) == [], "once is enough: it may name no node"
+    seen.named(0, seen.low[0])
+    seen.now += MEMORY_SECONDS - 1
+    assert run_out(seen) == []
+
+
+def test_a_member_whose_nodes_have_other_volumes_by_now_has_run_out() -> None:
+    seen = claims_of_their_own()
+    seen.named(0, seen.low[0])
+    seen.bound(*seen.low, seen.bare, pod("new", on="n0", shape=DISK))
+    assert run_out(seen) == []
+    seen.named(1, seen.low[0])
+    assert run_out(seen) == ["m-0"]
+    assert run_out(seen) == []
+
+
+def test_a_member_of_a_kind_that_was_named_lately_has_not_run_out() -> None:
+    seen = Seen()
+    seen.named(0, seen.low[0])
+    seen.now = MEMORY_SECONDS
+    seen.named(1, seen.low[0])
+    assert run_out(seen) == []
+
+
+def test_it_is_not_remembered_for_ever_that_a_member_was_named() -> None:
+    """kube-scheduler has tried it since, and it named no node."""
+    seen = claims_of_their_own()
+    seen.named(0, seen.low[0])
+    seen.now = NAMED_SECONDS
+    seen.named(1, seen.low[0])
+    assert run_out(seen) == []
+
+
 # -- both together --------------------------------------------------------------------------
 
 
@@ -342,6 +398,63 @@ async def test_another_volume_does_not_take_the_place_of_the_one_that_went(rig: 
     await rig.pod("bare", cls="low", cpu="1")
     assert (await rig.filter("anew", "n0", "n1")).node_names == []
     assert (await rig.filter("bare", "n0", "n1")).node_names == ["n0", "n1"]
+
+
+async def no_node(rig: Rig, name: str) -> None:
+    """kube-scheduler has found no node for a pod: its gang is planned without being asked about."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    body = {"status": {"conditions": [condition]}}
+    await rig.client.patch(f"{PODS}/{name}/status", body, "strategic")
+    await rig.until(lambda: rig.cached(name).tried, f"{name} was tried")
+
+
+def tried_again(rig: Rig, name: str) -> bool:
+    """Whether kube-scheduler is made to try a pod again: a nomination of it begins and ends."""
+    path = f"/api/v1/namespaces/default/pods/{name}/status"
+    return [method for method, at in rig.server.requests if at == path].count("PATCH") >= 2
+
+
+@pytest.mark.parametrize("by_filter", [False, True])
+async def test_a_member_that_was_tried_long_before_the_others_is_tried_again(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, *, by_filter: bool
+) -> None:
+    """What kube-scheduler said of it counts no more, and no event would bring it back."""
+    await rig.nodes(1, first=2)
+    for i in range(2):
+        await with_volume(rig, f"low-{i}", on=f"n{i}")
+    await rig.group("g", 2, "high")
+    await with_volume(rig, "g-0")
+    with monkeypatch.context() as patched:
+        patched.setattr(node_lists, "MEMORY_SECONDS", 0.0)
+        await rig.preempt("g-0", n0=["low-0"], n1=["low-1"])
+    await with_volume(rig, "g-1")
+    await no_node(rig, "g-1")
+    if by_filter:
+        await rig.filter("g-1", "n2")
+    else:
+        await rig.preempt("g-1", n0=["low-0"], n1=["low-1"])
+    await rig.until(lambda: tried_again(rig, "g-0"), "the first member is tried again")
+    assert not tried_again(rig, "g-1")
+    await rig.preempt("g-0", n0=["low-0"], n1=["low-1"])
+    await rig.until(lambda: bool(len(rig.coordinator.reservations)), "the gang has a plan")
+
+
+async def test_a_member_whose_nodes_have_another_volume_is_tried_again(rig: Rig) -> None:
+    for i in range(2):
+        await with_volume(rig, f"low-{i}", on=f"n{i}")
+    await rig.group("g", 2, "high")
+    await with_volume(rig, "g-0")
+    await rig.preempt("g-0", n0=["low-0"], n1=["low-1"])
+    for i in range(2):
+        await with_volume(rig, f"other-{i}", on=f"n{i}")
+    await with_volume(rig, "g-1")
+    await no_node(rig, "g-1")
+    both = {f"n{i}": [f"low-{i}", f"other-{i}"] for i in range(2)}
+    await rig.preempt("g-1", **both)
+    await rig.until(lambda: tried_again(rig, "g-0"), "the first member is tried again")
+    await rig.preempt("g-0", **both)
+    await rig.until(lambda: bool(len(rig.coordinator.reservations)), "the gang has a plan")
+    assert victims(rig) == {"low-0", "low-1", "other-0", "other-1"}
 
 
 async def test_no_pod_goes_for_one_attachment_and_two_members(rig: Rig) -> None:

@@ -82,6 +82,7 @@ class SchedulingCycle:
         self._clocks = term.clocks
         self._decisions = telling.decisions
         self._apart = telling.apart
+        self._held_back = telling.notices.held_back
         self._gangs = reading.gangs
         self._pending_gangs = reading.pending_gangs
         self.lock = FairLock(admission)
@@ -167,6 +168,7 @@ class SchedulingCycle:
             waits = self._admission.left_alone(key, snapshot)
             waits = waits or (self._unseen(gang) if before else self._must_wait(gang, snapshot.now))
             if waits is not None:
+                self._retry_run_out(waits, gang, snapshot, before)
                 return self._refuse(waits, version, verb, 0.0, gang)
             began = self._clocks.monotonic()
             snapshot = self._evidence.beside(gang, snapshot)
@@ -192,6 +194,7 @@ class SchedulingCycle:
             if isinstance(answer, Refusal):
                 # The list may be older than the snapshot: not a reason to stay with the answer.
                 version = version if not offered else NEVER
+                self._retry_run_out(answer, gang, snapshot, before)
                 return self._refuse(answer, version, verb, seconds, gang)
             draft = self._draft(answer, before, snapshot, held)
             draft.candidates = candidates
@@ -345,6 +348,15 @@ class SchedulingCycle:
             message=f"{pod.name} uses {kinds}, and kube-scheduler has named no node for it lately: "
             "none may accept it, also with pods of lower priority evicted",
         )
+
+    def _retry_run_out(
+        self, refusal: Refusal, gang: Gang, snapshot: Snapshot, before: Preemption | None
+    ) -> None:
+        """Have members tried again of which kube-scheduler's word counts no more, where it may be
+        why the gang is refused. One that has a seat is tried on it as it is."""
+        if before is None and refusal.code in (Code.UNSEEN, Code.INFEASIBLE):
+            for pod, node in self._evidence.run_out(gang, snapshot):
+                self._held_back.retry(pod, node)
 
     def _free(self, candidates: Candidates | None) -> frozenset[str]:
         """Return nodes that may have room for a pod of no gang though kube-scheduler did not name

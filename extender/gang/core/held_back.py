@@ -187,7 +187,7 @@ class HeldBack:
             self._spawn(self._wake([_Held(pod) for pod in pods]))
 
     def retry(self, pod: Pod, node: str) -> None:
-        """Have a pod tried again at once that was just refused in preempt, also on ``node``."""
+        """Have a pod tried again at once that was refused in preempt, also on ``node``."""
         self._spawn(self._wake([_Held(pod, node=node)]))
 
     def round(self) -> None:

@@ -9,6 +9,10 @@ What it would evict is kept with the node, as far as those pods have volumes: it
 without them (extender.gang.plan.volumes). That is true of the pods with volumes that were there.
 When another comes, or one of them leaves, the node is not named any more, and kube-scheduler tries
 the pod again where one leaves.
+
+kube-scheduler tries each member when its own time comes, and no event may follow when what it said
+of one counts no more. So such a member is to be tried again while what it said of others of its
+gang counts (``run_out``): else a gang whose members were tried far apart would never be planned.
 """
 
 from __future__ import annotations
@@ -37,6 +41,10 @@ MOST_NAMES = 500_000
 """Of all pods together. One takes a hundred bytes of a set at most; equal ones are one string."""
 NOTHING: frozenset[str] = frozenset()
 NO_NODES: Mapping[str, Any] = MappingProxyType({})
+NAMED_SECONDS = 360.0
+"""For how long it is remembered that a node was named for a pod. kube-scheduler tries each pod
+again after five minutes at most (podMaxInUnschedulablePodsDuration)."""
+MAX_NAMED = 65536
 REFUSED_SECONDS = 300.0
 """How long a refused seat is remembered: the gang's next plans, and those of gangs like it, leave
 the node alone. Longer than the pauses between plans, so that nobody is evicted there again."""
@@ -60,6 +68,14 @@ class Evicting(Struct, frozen=True):
     """Uids of all pods with volumes that were on the node."""
     shown: frozenset[str]
     """Those of ``uids`` that were known to be there: where one is not any more it has gone."""
+
+
+class _Named(Struct, frozen=True):
+    uid: str
+    node: str
+    """One of the nodes named last."""
+    since: float
+    """Monotonic."""
 
 
 class _Accepted(Struct, frozen=True):
@@ -137,6 +153,8 @@ class NodeLists:
     def __init__(self, clocks: Clocks, source: ClusterSource | None = None) -> None:
         """``source`` has all nodes there are; None: room comes on nodes that are named alone."""
         self.accepted = AcceptedNodes(clocks)
+        self._named_for: Shares[str, _Named] = Shares(MAX_NAMED)
+        """By uid, pods that have not been returned as run out since."""
         self._refused: TTLCache[tuple[object, str], None] = TTLCache(
             maxsize=MAX_REFUSED, ttl=REFUSED_SECONDS, timer=clocks.monotonic
         )
@@ -174,6 +192,10 @@ class NodeLists:
         if not pod.shape.unmodelled:
             return
         named, evicting = frozenset(nodes), NO_NODES
+        self._named_for.forget(lambda each: self.asked_at - each.since >= NAMED_SECONDS)
+        if named:
+            last = _Named(pod.uid, min(named), self.asked_at)
+            self._named_for.put(pod.uid, last, pod.namespace)
         if victims and pod.shape.volumes and self._source is not None:
             evicting = _evicting(pod, victims, self._source.snapshot())
             named = named.difference(evicting)
@@ -257,6 +279,26 @@ class NodeLists:
             if pod.shape.unmodelled and _kind(pod) not in seen:
                 return pod
         return None
+
+    def run_out(self, gang: Gang, snapshot: Snapshot) -> list[tuple[Pod, str]]:
+        """Return the members of which kube-scheduler has named nodes that count no more, as they
+        were named too long ago or have other pods with volumes by now; each with one of its nodes.
+
+        None while nothing counts that was said of others. None twice, unless nodes were named for
+        it in between: it would name none again.
+        """
+        members = [pod for pod in gang.pending if pod.shape.unmodelled]
+        seen = {_kind(pod) for pod in members if pod.uid in self.accepted}
+        there = self.in_the_way(gang, snapshot)
+        if not any(self.accepted.get(pod.uid) or there.get(pod.uid) for pod in members):
+            return []
+        found = []
+        for pod in members:
+            changed = self.accepted.evicting(pod.uid).keys() - there.get(pod.uid, NO_NODES).keys()
+            if changed or _kind(pod) not in seen:
+                named = self._named_for.pop(pod.uid)
+                found += [] if named is None else [(pod, named.node)]
+        return found
 
     def refuses(self, pod: Pod, node: str, holds: Callable[[], bool] | None = None) -> None:
         """Note that kube-scheduler refuses pods like this one on a node that has room; for a
