@@ -566,6 +566,29 @@ async def test_no_other_volume_comes_to_seats_of_a_changed_plan(
     assert (await rig.filter("anew", "n0", "n2")).node_names == []
 
 
+async def test_no_further_pod_goes_to_keep_volumes_apart_where_a_victim_stays(wide: Rig) -> None:
+    """Free room is taken as it is then: kube-scheduler decides whether both volumes fit."""
+    rig = wide
+    for i in range(3):
+        await with_volume(rig, f"low-{i}", on=f"n{i}")
+    await rig.pod("full", cls="top", on="n3", cpu="4")
+    await rig.client.patch(f"{PODS}/low-1", {"metadata": {"finalizers": ["example.com/stays"]}})
+    await rig.group("g", 2, "high")
+    for i in range(2):
+        await with_volume(rig, f"g-{i}")
+    for i in range(2):
+        await rig.preempt(f"g-{i}", n0=["low-0"], n1=["low-1"])
+    assert victims(rig) == {"low-0", "low-1"}
+    for i in range(2):
+        gone = {"n2": (rig.cached("low-2").uid,)}
+        rig.coordinator.evidence.accepts(rig.cached(f"g-{i}"), ["n2"], gone)
+    await rig.until(lambda: rig.outcomes("g").count("plan") > 1, "another plan is made")
+    (plan,) = rig.coordinator.reservations
+    assert not plan.plan.victims
+    assert set(plan.seats.values()) == {"n0"}
+    assert "low-2" in await rig.names()
+
+
 def test_seats_of_a_less_urgent_gang_with_volumes_are_taken_over() -> None:
     low = [pod(f"low-{i}", on=f"n{i}", priority=1, cpu=3.5) for i in range(2)]
     disk = PodShape(unmodelled=("persistentVolumeClaim",))

@@ -179,6 +179,11 @@ class SchedulingCycle:
             free = self._free(candidates)
             causes = {pod.namespace for pod in before.displaced_by} if before else frozenset()
             answer = await self._search(gang, snapshot, struck, lists, candidates, causes)
+            apart = before is not None and before.overdue and snapshot.has_evicted
+            if apart and isinstance(answer, Plan) and answer.victims:
+                # Perhaps only to keep members apart of which it is not known if they fit together.
+                snapshot = replace(snapshot, has_evicted=False)
+                answer = await self._search(gang, snapshot, struck, lists, candidates, causes)
             if isinstance(answer, Plan) and answer.victims and before and before.overdue:
                 more = counted(len(answer.victims), "more pod", "has", "have")
                 why = f"{more} to go for it, and none is evicted for pods that do not go"
