@@ -1,7 +1,8 @@
 """Objects of a gang that are being deleted: its PodGroup, what is above that, what made its pods.
 
-Nothing is evicted for such a gang, whichever finalizer the object waits for. With
-foregroundDeletion, or one of an operator, its pods go with it or after it. A PodGroup that is gone
+Nothing is evicted for pods that go, whichever finalizer the object waits for. With
+foregroundDeletion, or one of an operator, they go with it or after it. Of a gang whose members
+several objects made, the others may be its quorum: it is a gang of those. A PodGroup that is gone
 starts no gang, and its protection (podgroup-protection, Kubernetes 1.37) keeps it only as long as
 pods of it are there. With "orphan" the pods stay, and the garbage collector needs a moment: once
 the owner is gone the gang is what its pods say. With background deletion the owner is gone first:
@@ -10,20 +11,24 @@ pods that still name it as their controller go in a moment. As a victim the gang
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from extender.groups.absent import ABSENT, why_absent
 from extender.groups.composite import chain_of
 from extender.groups.jobset import LABEL as JOBSET
 from extender.groups.leader_worker_set import NAME as LEADER_WORKER_SET
+from extender.model.gang import Gang
 from extender.model.group_sources import API_GROUPS, CORE, SCHEDULING_PLUGINS
-from extender.model.objects import GangKey, GroupObject, Pod
+from extender.model.objects import GangKey, GroupObject, Owner, Pod
 from extender.model.owner_kinds import CORE_WORKLOAD, JOB, OTHER_KINDS, OWNER_KINDS, PARTLY_DONE
 from extender.model.reduce import OF_WORKLOAD
 from extender.model.snapshot import Snapshot
 
+OF_JOBS = (JOB, PARTLY_DONE)
 BY_KIND = {kind.kind: (source,) for source, kind in OWNER_KINDS.items()} | {
-    OWNER_KINDS[JOB].kind: (JOB, PARTLY_DONE)
+    OWNER_KINDS[JOB].kind: OF_JOBS
 }
 """Kind of a pod's controller -> where such objects are."""
 BY_LABEL = ((JOBSET, "jobset"), (LEADER_WORKER_SET, "leader-worker-set"))
@@ -31,25 +36,64 @@ BY_LABEL = ((JOBSET, "jobset"), (LEADER_WORKER_SET, "leader-worker-set"))
 
 
 def ending(key: GangKey, members: Sequence[Pod], snapshot: Snapshot) -> tuple[str, ...]:
-    """Return which of the gang's objects are being deleted or gone; of each kind one is told."""
+    """Return which objects of the gang as a whole are being deleted; of each kind one is told."""
     found = {row.source: row for row in _rows(key, members, snapshot) if row.ending}
-    told = tuple(f"{_named(row)} is being deleted" for row in found.values())
-    return told or tuple(_gone(key, members, snapshot))[:1]
+    return tuple(f"{_named(row)} is being deleted" for row in found.values())
 
 
-def _gone(key: GangKey, members: Sequence[Pod], snapshot: Snapshot) -> Iterator[str]:
-    """Yield the controllers of waiting members that are not there any more.
+def leaving(members: Sequence[Pod], snapshot: Snapshot) -> dict[str, str]:
+    """Return uid -> why of members whose maker is being deleted, or is gone: they go with it."""
+    made: dict[tuple[Owner | None, str | None, str | None, bool], list[Pod]] = {}
+    for pod in members:
+        labels = pod.labels
+        key = (pod.owner, labels.get(JOBSET), labels.get(LEADER_WORKER_SET), not pod.node)
+        made.setdefault(key, []).append(pod)
+    return {
+        pod.uid: why
+        for pods in made.values()
+        if (why := _why_leaving(pods[0], snapshot))
+        for pod in pods
+    }
+
+
+def less_leaving(gang: Gang, going: Mapping[str, str]) -> Gang:
+    """Return the gang without the members that go (``going``: as ``leaving``).
+
+    Where the others are not its quorum it is not planned for. A place that one of them has is free
+    in a moment: until then nothing is evicted, but a plan in progress goes on.
+    """
+    if not going:
+        return gang
+    told = tuple({why.partition(" ")[0]: why for why in going.values()}.values())
+    less = replace(gang, before=gang.before | going.keys())
+    if not (gang.size_known and less.complete):
+        return replace(gang, unplanned=gang.unplanned + told)
+    seated = any(pod.uid in going for pod in gang.bound)
+    return replace(less, awaits=told if seated else (), notes=less.notes + told)
+
+
+def _why_leaving(pod: Pod, snapshot: Snapshot) -> str:
+    """Return why a member goes, "" when it stays.
 
     Jobs are read in part, so that one that is not known may be there.
     """
-    for owner in {pod.owner for pod in members if pod.owner is not None and not pod.node}:
-        for source in BY_KIND.get(owner.kind, ()):
-            row = snapshot.groups.get((source, key.namespace, owner.name))
-            if owner.kind == OWNER_KINDS[JOB].kind or source not in snapshot.group_sources:
-                continue
-            there = row is not None and row.uid == owner.uid
-            if not there and why_absent(source, key.namespace, owner.name, snapshot) == ABSENT:
-                yield f"{owner.kind} {key.namespace}/{owner.name}, which made its pods, is gone"
+    namespace, groups, owner = pod.namespace, snapshot.groups, pod.owner
+    for label, source in BY_LABEL:
+        row = groups.get((source, namespace, pod.labels.get(label, "")))
+        if row is not None and row.ending:
+            return f"{_named(row)} is being deleted"
+    if owner is None:
+        return ""
+    for source in BY_KIND.get(owner.kind, ()):
+        row = groups.get((source, namespace, owner.name))
+        if row is not None and row.uid == owner.uid:
+            if row.ending:
+                return f"{_named(row)} is being deleted"
+        elif pod.node or source in OF_JOBS or source not in snapshot.group_sources:
+            continue
+        elif why_absent(source, namespace, owner.name, snapshot) == ABSENT:
+            return f"{owner.kind} {namespace}/{owner.name}, which made its pods, is gone"
+    return ""
 
 
 def owner_names(members: Sequence[Pod]) -> set[str]:
@@ -70,18 +114,8 @@ def _rows(key: GangKey, members: Sequence[Pod], snapshot: Snapshot) -> Iterator[
         if workload is not None:
             yield workload
     source = SCHEDULING_PLUGINS if key.dialect.startswith(SCHEDULING_PLUGINS) else key.dialect
-    named = [(source, key.name)] if source in API_GROUPS else []
-    for label, of in BY_LABEL:
-        named += [(of, name) for name in {pod.labels.get(label) for pod in members} if name]
-    for source, name in named:
-        row = groups.get((source, namespace, name))
-        if row is not None:
-            yield row
-    for owner in {pod.owner for pod in members if pod.owner is not None}:
-        for source in BY_KIND.get(owner.kind, ()):
-            row = groups.get((source, namespace, owner.name))
-            if row is not None and row.uid == owner.uid:
-                yield row
+    if source in API_GROUPS and (row := groups.get((source, namespace, key.name))) is not None:
+        yield row
 
 
 def _named(row: GroupObject) -> str:

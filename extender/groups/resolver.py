@@ -10,7 +10,7 @@ from extender.groups.composite import unit_key
 from extender.groups.dialect import Declaration, Dialect
 from extender.groups.done_by_owner import cleaned_up
 from extender.groups.ended_members import less_ended, of_this_run
-from extender.groups.ending_owners import ending, owner_names
+from extender.groups.ending_owners import ending, leaving, less_leaving, owner_names
 from extender.groups.formed_before import ran_before
 from extender.groups.later_members import with_later
 from extender.groups.lost_members import lost_members
@@ -114,17 +114,18 @@ class Resolver:
         said, asked = with_later(said, present, made_by, snapshot)
         low, high, priority_notes = self._priorities(said, key, members, snapshot)
         size_known = said.min_count is not None
-        staying = sum(not pod.deleting for pod in present)
+        stays = [pod for pod in present if not pod.deleting]
         topology = topology_of(said.topology_key, present)
         patience, patience_notes = patience_of(dialect.name, present, self._settings)
-        return Gang(
+        going = leaving(stays, snapshot)
+        gang = Gang(
             key=key,
             members=members,
             before=before,
             lost=lost_members(present, snapshot),
             # Terminating pods are on their way out and their successors may exist
             # already: counting both would make a quorum nobody can reach.
-            min_count=max(1, staying if said.min_count is None else said.min_count),
+            min_count=max(1, len(stays) if said.min_count is None else said.min_count),
             size_known=size_known,
             parts=said.parts,
             budget=said.budget,
@@ -150,8 +151,7 @@ class Resolver:
                 + topology.problems
                 + self._membership_problems(key, members, snapshot)
             ),
-            unplanned=ending(key, tuple(p for p in present if not p.deleting), snapshot)
-            or said.unplanned,
+            unplanned=ending(key, stays, snapshot) or said.unplanned,
             notes=said.notes
             + gone.notes
             + priority_notes
@@ -159,6 +159,7 @@ class Resolver:
             + patience_notes
             + _told_before(len(before)),
         )
+        return less_leaving(gang, going)
 
     def resolve_all(self, snapshot: Snapshot) -> list[Gang]:
         """Return every gang that has members, by key."""

@@ -45,8 +45,8 @@ class Gang(Struct, frozen=True, dict=True):
     min_count: int
     """Quorum; with size_known False the number of non-finished members."""
     before: frozenset[str] = frozenset()
-    """Uids of members that are no part of the quorum and want no seat: an owner of the same name
-    made them, which was deleted before the present one was made."""
+    """Uids of members that are no part of the quorum and want no seat: what made them was deleted
+    before an owner of the same name was made, or it is being deleted."""
     lost: frozenset[str] = frozenset()
     """Uids of members bound to a node that is not known: no part of the quorum, and no seat can be
     found for them. As a victim the gang is what it was with them."""
@@ -89,6 +89,9 @@ class Gang(Struct, frozen=True, dict=True):
     unplanned: tuple[str, ...] = ()
     """Why it is not planned for although nothing is wrong with it: what it asks for cannot be
     kept. As a victim it is what it says."""
+    awaits: tuple[str, ...] = ()
+    """Why pods of it on nodes are about to go, where it can do without them: no plan is begun
+    before they terminate, and one in progress goes on."""
     notes: tuple[str, ...] = ()
     """Assumptions worth telling (unknown size, differing priorities)."""
 

@@ -200,3 +200,52 @@ def test_a_member_that_terminates_with_its_job_keeps_no_others() -> None:
     )
     members = [pod(f"p{i}", group="g", owner=owned("Job", "new")) for i in range(2)]
     assert resolved([gone, *members], group(CORE), old).in_order
+
+
+def of_jobs(*jobs: str, **more: Any) -> list[Pod]:
+    """A member of each Job, in a group of its own quorum."""
+    return [pod(f"{name}-0", group="g", owner=owned("Job", name), **more) for name in jobs]
+
+
+def ended(*jobs: str) -> list[GroupObject]:
+    return [decode_group(JOB, document(JOB, name, {}, deletionTimestamp=DELETED)) for name in jobs]
+
+
+def test_the_others_are_a_gang_without_the_members_of_a_job_that_is_being_deleted() -> None:
+    gang = resolved(of_jobs("a", "b", "c"), group(CORE), *ended("b"))
+    assert gang.in_order
+    assert [member.name for member in gang.pending] == ["a-0", "c-0"]
+    assert "Job ns/b is being deleted" in gang.notes
+    few = resolved(of_jobs("a", "b", "c"), group(CORE), *ended("b", "c"))
+    assert few.unplanned == ("Job ns/c is being deleted",)
+    assert len(few.pending) == 3
+
+
+def test_the_others_are_a_gang_without_the_members_whose_controller_is_gone() -> None:
+    there = decode_group("ray-cluster", document("ray-cluster", "there", RAY_SPEC))
+    members = [
+        pod(f"p{i}", group="g", owner=owned("RayCluster", name))
+        for i, name in enumerate(("there", "gone", "there"))
+    ]
+    gang = resolved(members, group(CORE), there)
+    assert gang.in_order
+    assert [member.name for member in gang.pending] == ["p0", "p2"]
+
+
+def test_where_the_size_is_stated_nowhere_no_member_is_left_out() -> None:
+    members = [pod(f"p{i}", labels=JOBSET, owner=owned("Job", f"j{i}")) for i in range(3)]
+    gang = resolved(members, *ended("j1"))
+    assert not gang.size_known
+    assert gang.unplanned == ("Job ns/j1 is being deleted",)
+
+
+def test_a_place_that_is_free_in_a_moment_is_waited_for() -> None:
+    """The member that goes has a node: nothing is evicted in the place of it."""
+    seated = [replace(each, node="n0") for each in of_jobs("old")]
+    stays = group({**CORE, "disruptionMode": {"all": {}}})
+    gang = resolved([*seated, *of_jobs("a", "b")], stays, *ended("old"))
+    assert gang.in_order
+    assert gang.missing == 2
+    assert gang.awaits == ("Job ns/old is being deleted",)
+    both = [replace(each, node="n0") for each in of_jobs("old", "a", "b")]
+    assert resolved(both, stays, *ended("old")).goes_whole

@@ -256,6 +256,8 @@ class Preconditions:
         why = self._check.not_for(preemption.key.namespace)
         gang = self._gang(preemption, self._source.snapshot())
         why = why or (gang_problem(gang) if gang is not None else "")
+        if not why and gang is not None and gang.before & preemption.seats.keys():
+            why = f"members of {preemption.key} go with what made them"
         if why or gang is None or not evicts:
             return why
         if gang.preemptor_priority >= preemption.plan.priority and gang.preempts:

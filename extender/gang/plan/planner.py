@@ -393,6 +393,8 @@ def _refused_early(gang: Gang, snapshot: Snapshot) -> Refusal | None:
     if gang.missing == 0:
         those = all_of(gang.min_count, "member", "of the quorum has", "of the quorum have")
         return refusal(Code.NOT_NEEDED, f"{those} a node")
+    if gang.awaits:
+        return refusal(Code.CONFLICT, cut("; ".join(gang.awaits), MOST_LINE))
     if why := ending_problem(gang.key.namespace, snapshot):
         return refusal(Code.CONFLICT, why)
     if not gang.complete:
