@@ -23,7 +23,9 @@ async def running(rig: Rig, name: str, first: int) -> None:
         ready = [{"type": "Ready", "status": "True"}]
         status = {"status": {"phase": "Running", "conditions": ready}}
         await rig.client.patch(f"{PODS}/{pod}/status", status)
-        await rig.until(lambda pod=pod: rig.cached(pod).phase == "Running", f"{pod} runs")
+    await rig.until(
+        lambda: all(rig.cached(f"{name}-{i}").phase == "Running" for i in range(2)), "they run"
+    )
 
 
 async def budget(rig: Rig, name: str, allowed: int, **labels: str) -> None:
