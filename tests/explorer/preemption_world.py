@@ -152,8 +152,8 @@ class Carried(Struct):
     """What is under way for a plan, and how far its record has come."""
 
     rehearsing: bool = False
-    reading: bool = False
-    """Its budgets are being read."""
+    reading: tuple[Sequence[tuple[str, str]], int] | None = None
+    """Its budgets are being read: which ones, and how many evictions were accepted."""
     allowed: bool = False
     """This process has read that the budgets allow what it evicts."""
     searching: bool = False
@@ -237,7 +237,7 @@ class PreemptionWorld(EvictionRequests):
         """Plan id -> what is under way for it."""
         self.begun = {"p"}
         """Ids of plans that have been made."""
-        self.allowance = Allowance()
+        self.allowance = Allowance({}, waits=False)
         self.wire: dict[str, str] = {}
         """Uid -> how far a request has come: asked, left, done, absent (404), denied."""
         self.reads: frozenset[str] = frozenset()
@@ -292,10 +292,10 @@ class PreemptionWorld(EvictionRequests):
     def budgeted(self, victims: Collection[Victim], priority: int) -> frozenset[str]:
         return frozenset()
 
-    def budgets_of(self, preemption: Preemption) -> Sequence[str]:
+    def budgets_of(self, preemption: Preemption) -> Sequence[tuple[str, str]]:
         victims = self.plans.victims
         left = any(not victims.takes(uid) for uid in preemption.victims)
-        return ("default",) if self.setting.budgets and left else ()
+        return (("default", "b"),) if self.setting.budgets and left else ()
 
     def allowed_by(self, preemption: Preemption, budgets: Sequence[DisruptionBudget]) -> Allowance:
         return self.allowance
@@ -332,8 +332,8 @@ class PreemptionWorld(EvictionRequests):
                     self.of[preemption.id].rehearsing = True
                 case machine.WriteRecord(preemption):
                     self.of[preemption.id].write = "plan"
-                case machine.ReadBudgets(preemption):
-                    self.of[preemption.id].reading = True
+                case machine.ReadBudgets(preemption, names, accepted):
+                    self.of[preemption.id].reading = (names, accepted)
                 case machine.Search(preemption):
                     self.of[preemption.id].searching = True
                 case machine.RecordOver(plan_id):
@@ -408,8 +408,7 @@ class PreemptionWorld(EvictionRequests):
                 world.of[id].rehearsing = False
                 refused = RehearsalRefused(id, "a", Failure("no"), readable=True, told="no")
                 yield f"the rehearsal of {id} is refused", world.feed(refused), False
-        if carried.reading:
-            yield from self._budgets(id)
+        yield from self._budgets(id)
         if carried.searching:
             world = self.copy()
             world.of[id].searching = False
@@ -426,21 +425,30 @@ class PreemptionWorld(EvictionRequests):
             yield f"plan {id} does not hold", world.feed(DoesNotHold(twin, "so")), False
 
     def _budgets(self, id: str) -> Iterator[tuple[str, Self, bool]]:
-        read, plan = BudgetsRead(id, (), self.plans.accepted), self.plan(id)
+        reading = self.of[id].reading
+        if reading is None:
+            return
+        names, accepted = reading
+        plan, last = self.plan(id), machine.BUDGET_READS - 1
         world = self.copy()
-        world.of[id].reading, world.of[id].allowed = False, True
-        world.allowance = Allowance()
+        world.of[id].reading, world.of[id].allowed = None, True
+        world.allowance = Allowance({}, waits=False)
+        read = BudgetsRead(id, (), names, accepted, 0)
         yield f"the budgets allow what {id} evicts", world.feed(read), True
         if not self.left.budgets:
             return
-        said = {"no": Allowance("a", "no"), "that others go first": Allowance(waits=True)}
+        said = {"no": Allowance({"a": "no"}, waits=False), "to wait": Allowance({}, waits=True)}
         for told, allowance in said.items():
-            if allowance.uid in {"", *(plan.victims if plan is not None else ())}:
+            if allowance.waits or (plan is not None and "a" in plan.victims):
                 world = self.spend("budgets")
-                world.of[id].reading, world.allowance = False, allowance
-                yield f"the budgets say {told} to {id}", world.feed(read), False
+                world.of[id].reading, world.allowance = None, allowance
+                yield (
+                    f"the budgets say {told} to {id}",
+                    world.feed(read._replace(reads=last)),
+                    False,
+                )
         world = self.spend("budgets")
-        world.of[id].reading = False
+        world.of[id].reading = None
         yield f"the budgets cannot be read for {id}", world.feed(BudgetsNotRead(id, "no")), False
 
     def _stored(self, id: str) -> Iterator[tuple[str, Self, bool]]:
@@ -694,6 +702,7 @@ class PreemptionWorld(EvictionRequests):
             (self.members.m0, self.members.m1, self.lost_node, self.crowd, self.leads),
             tuple(astuple(carried) for carried in self.of.values()),
             len(self.begun),
+            self.setting.budgets and sum(self.plans.accepted.values()),
             tuple(sorted(self.wire.items())),
             (self.excused, self.bad, self.left),
             _frozen(self.plans),
@@ -722,6 +731,7 @@ def _cloned(plans: Plans) -> Plans:
         ]
         book.open_preemption(other, leaving)
     twin.reservations, twin.victims = book, cloned(plans.victims)
+    twin.accepted = dict(plans.accepted)
     twin.wanted = {uid: set(keys) for uid, keys in plans.wanted.items()}
     return twin
 

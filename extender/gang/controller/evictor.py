@@ -124,30 +124,40 @@ class Evictor:
 
         await each(victims, self.concurrency, one)
 
-    async def budgets(self, namespaces: Sequence[str]) -> list[DisruptionBudget]:
-        """Return the disruption budgets of namespaces, as the API server has them, not a cache.
+    async def budgets(
+        self, names: Sequence[tuple[str, str]], wanted: Callable[[], bool]
+    ) -> list[DisruptionBudget]:
+        """Return disruption budgets, by namespace and name, as the API server has them.
 
-        Raises ApiError, after several tries, and InvalidInput.
+        One that is gone is left out. ``wanted()`` turns False when no more is to be asked. It is a
+        list of one, which needs no other right than the cache does. Raises ApiError, after several
+        tries, and InvalidInput.
         """
         found: list[DisruptionBudget] = []
 
-        async def one(namespace: str) -> None:
+        async def one(named: tuple[str, str]) -> None:
+            namespace, name = named
             path = f"/apis/policy/v1/namespaces/{quote(namespace)}/poddisruptionbudgets"
+            params = {"fieldSelector": f"metadata.name={name}"}
             pause = FIRST_PAUSE
             for attempt in count(1):
+                if not wanted():
+                    return
                 try:
                     async with self._rehearsals:
-                        listed = await answered(self._client.get(path))
+                        listed = await answered(self._client.get(path, params=params))
+                    if "items" not in listed:
+                        raise Unavailable(200, "NoList", f"GET {path}: the answer is no list")
                 except ApiError as error:
                     if not passing(error) or attempt >= self.attempts:
                         raise
                     await self.pause(pause, error)
                     pause *= 2
                 else:
-                    found.extend(decode_budget(item) for item in listed.get("items") or ())
+                    found.extend(decode_budget(item) for item in listed["items"] or ())
                     return
 
-        await each(namespaces, self.concurrency, one)
+        await each(names, self.concurrency, one)
         return found
 
     async def remove(

@@ -221,13 +221,13 @@ class Executor:
                 except ApiError as failed:
                     return RecordFailed(preemption.id, str(failed))
                 return Recorded(preemption.id)
-            case ReadBudgets(preemption, namespaces, accepted, seconds):
+            case ReadBudgets(preemption, names, accepted, reads, seconds):
                 await asyncio.sleep(seconds)
                 try:
-                    budgets = await self._evictor.budgets(namespaces)
+                    budgets = await self._evictor.budgets(names, lambda: not preemption.over)
                 except (ApiError, InvalidInput) as failed:
                     return BudgetsNotRead(preemption.id, str(failed))
-                return BudgetsRead(preemption.id, budgets, accepted)
+                return BudgetsRead(preemption.id, budgets, names, accepted, reads)
             case ClaimMore():
                 await asyncio.sleep(0)
                 return next_step

@@ -5,7 +5,7 @@ Reads the newest snapshot, not the one the plan was made on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
 from extender.gang.incremental.enforcement import NOT_ENFORCED, Enforcement
@@ -14,6 +14,7 @@ from extender.gang.incremental.protection import Protections
 from extender.gang.plan.validity import (
     covered_by_budget,
     ending_problem,
+    guarding,
     present,
     unit_problem,
     victim_problem,
@@ -22,7 +23,7 @@ from extender.gang.plan.validity import (
 from extender.gang.runtime.cluster_source import ClusterSource
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
-from extender.model.objects import GangKey, Pod
+from extender.model.objects import DisruptionBudget, GangKey, Pod
 from extender.model.plan import Victim
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
@@ -98,9 +99,10 @@ class LastCheck:
         and counts against this priority."""
         return covered_by_budget(victims, self.source.snapshot(), self._protections, priority)
 
-    def budgets_count(self, namespace: str, priority: int) -> bool:
-        """Whether a preemptor of this priority may not exceed the namespace's budgets."""
-        return self._protections.budget_counts(namespace, priority, self.source.snapshot())
+    def budgets_of(self, pods: Sequence[Pod], priority: int) -> list[DisruptionBudget]:
+        """Return the budgets that speak for pods and count against this priority."""
+        found = guarding(pods, self.source.snapshot(), self._protections, priority)
+        return [budget for budgets in found.values() for budget in budgets]
 
     def whole_again(self, victim: Victim, unit: AbstractSet[str], size: int) -> bool:
         """Whether the gang of a victim that is there is whole by others; see validity."""

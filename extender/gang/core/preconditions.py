@@ -9,6 +9,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from extender.fit.disruption_budgets import guarded
 from extender.gang.core.expectations import shown_in
 from extender.gang.core.last_check import LastCheck
 from extender.gang.core.preemption import Allowance, Plans, units_of
@@ -21,7 +22,6 @@ from extender.gang.plan.new_room import room_came
 from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import (
-    covered,
     gang_problem,
     gangs_of,
     member_problem,
@@ -99,33 +99,32 @@ class Preconditions:
         """Return the uids of those to evict through the Eviction API."""
         return self._check.budgeted(victims, priority)
 
-    def budgets_of(self, preemption: Preemption) -> list[str]:
-        """Return the namespaces whose budgets count for what the plan has yet to evict."""
-        names = {pod.namespace for pod in self._to_evict(preemption)}
-        counts, priority = self._check.budgets_count, preemption.plan.priority
-        return sorted(name for name in names if counts(name, priority))
+    def budgets_of(self, preemption: Preemption) -> tuple[tuple[str, str], ...]:
+        """As PlanView.budgets_of."""
+        found = self._check.budgets_of(self._to_evict(preemption), preemption.plan.priority)
+        return tuple(sorted({(budget.namespace, budget.name) for budget in found}))
 
     def allowed_by(self, preemption: Preemption, budgets: Sequence[DisruptionBudget]) -> Allowance:
         """Return what these budgets say to what the plan has yet to evict, all of it together."""
         own = self._to_evict(preemption)
         refused = over_budget(own, budgets)
-        if refused is not None:
-            pod, why = refused
-            return Allowance(pod.uid, why)
-        known = self.budgeted(preemption.victims.values(), preemption.plan.priority)
-        waits = not covered(own, budgets) <= known
-        return Allowance(waits=waits or over_budget([*self._first(own), *own], budgets) is not None)
+        waits = not refused and bool(over_budget(own, budgets, self._first(own)))
+        return Allowance(refused, waits)
 
     def _to_evict(self, preemption: Preemption) -> list[Pod]:
         takes = self._evictions.takes
         pods = self._there(each for uid, each in preemption.victims.items() if not takes(uid))
-        return [pod for pod in pods if not pod.deleting]
+        return [pod for pod in pods if guarded(pod)]
 
     def _first(self, own: Sequence[Pod]) -> list[Pod]:
-        """Return the pods that are evicted before a plan's own: of plans that evict already, and of
-        groups that went in part."""
+        """Return the pods that may be evicted before a plan's own: of plans that evict already, of
+        groups that went in part, and those whose request is under way or was lost sight of."""
         states = self._evictions.victims.values()
-        victims = {state.victim.uid: state.victim for state in states if state.must}
+        victims = {
+            state.victim.uid: state.victim
+            for state in states
+            if state.must or any(group.in_doubt for group in state.groups)
+        }
         for other in self._reservations:
             if other.state in (PreemptionState.EVICTING, PreemptionState.WAITING):
                 victims.update(other.victims)

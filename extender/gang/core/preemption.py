@@ -80,8 +80,10 @@ CLOSED_SECONDS = 15.0
 their first answer (kube-scheduler's back-off is 10 s at most)."""
 PRESUMED_SECONDS = 5.0
 """How long a binding that was under way when the life before ended may take to show."""
+BUDGET_READS = 5
+"""How often disruption budgets are read, where they do not allow a plan's evictions ..."""
 BUDGETS_SECONDS = 0.2
-"""After how long disruption budgets are read again, while other plans' evictions come first."""
+"""... and the first pause; each one is twice as long, up to the last one."""
 AT_ONCE = 128
 """How many groups are claimed at a time: verbs and events are answered in between."""
 
@@ -142,12 +144,13 @@ class RecordFailed(NamedTuple):
 
 
 class BudgetsRead(NamedTuple):
-    """The disruption budgets of the victims' namespaces, as the API server has them."""
+    """Disruption budgets as the API server has them; the rest is as they were asked for."""
 
     plan_id: str
     budgets: Sequence[DisruptionBudget]
+    names: Sequence[tuple[str, str]]
     accepted: int
-    """How many evictions had been accepted when they were asked for."""
+    reads: int
 
 
 class BudgetsNotRead(NamedTuple):
@@ -265,8 +268,12 @@ class ReadBudgets(NamedTuple):
     """Read disruption budgets, after some seconds: BudgetsRead, or BudgetsNotRead."""
 
     preemption: Preemption
-    namespaces: Sequence[str]
+    names: Sequence[tuple[str, str]]
+    """Namespace and name of each."""
     accepted: int
+    """How many evictions have been accepted in these namespaces."""
+    reads: int
+    """How often they have been read."""
     seconds: float
 
 
@@ -461,8 +468,8 @@ class PlanView(victim_group.View, Protocol):
     def budgeted(self, victims: Collection[Victim], priority: int) -> frozenset[str]:
         """Return the uids of those to evict through the Eviction API."""
 
-    def budgets_of(self, preemption: Preemption) -> Sequence[str]:
-        """Return the namespaces whose budgets count for what a plan has yet to evict."""
+    def budgets_of(self, preemption: Preemption) -> Sequence[tuple[str, str]]:
+        """Return namespace and name of the budgets that count for what a plan has yet to evict."""
 
     def allowed_by(self, preemption: Preemption, budgets: Sequence[DisruptionBudget]) -> Allowance:
         """Return what budgets, as they were read, say to all of a plan's evictions together."""
@@ -480,12 +487,10 @@ class PlanView(victim_group.View, Protocol):
 class Allowance(NamedTuple):
     """What disruption budgets say to evictions."""
 
-    uid: str = ""
-    """A victim that cannot be evicted when those before it are ..."""
-    why: str = ""
-    """... and why."""
-    waits: bool = False
-    """Evictions of other plans come first, or the budgets are newer than the cache."""
+    refused: Mapping[str, str]
+    """Uid of a victim that cannot be evicted once those before it are -> why."""
+    waits: bool
+    """Nothing is refused, but evictions of other plans come first."""
 
 
 class Offers(Protocol):
@@ -506,8 +511,8 @@ class Plans(Struct, kw_only=True, eq=False):
     victims: victim_group.Tables
     offers: Offers
     settings: Settings
-    accepted: int = 0
-    """How many evictions have been accepted."""
+    accepted: dict[str, int] = {}
+    """Namespace -> how many evictions have been accepted there."""
     wanted: dict[str, set[GangKey]] = {}
     """Uid of a victim or waited-for pod -> plans that want it gone."""
     looks_after: float = 0.0
@@ -771,24 +776,33 @@ class _Step:
         The API server is asked for each eviction alone, in rehearsal too, and the cache is behind
         it: a gang would go in part.
         """
-        namespaces, seconds = self.view.budgets_of(preemption), 0.0
-        if not namespaces:
+        names, reads = self.view.budgets_of(preemption), 0
+        if not names:
             return True
-        if isinstance(event, BudgetsRead) and event.accepted == self.plans.accepted:
-            uid, why, waits = self.view.allowed_by(preemption, event.budgets)
-            if uid:
-                victim = preemption.victims[uid]
-                failure = victim_group.Failure(why, passing=True, budgeted=True)
-                told = f"{victim.namespace}/{victim.name}: {why}"
-                self._rehearsal_refused(
-                    RehearsalRefused(preemption.id, uid, failure, readable=True, told=told)
-                )
-                return False
-            if not waits:
-                return True
-            seconds = BUDGETS_SECONDS
-        self.out.append(ReadBudgets(preemption, namespaces, self.plans.accepted, seconds))
+        counts = self.plans.accepted
+        accepted = sum(counts.get(namespace, 0) for namespace in {name[0] for name in names})
+        if isinstance(event, BudgetsRead):
+            reads = event.reads + 1
+            if event.names == names and event.accepted == accepted:
+                refused, waits = self.view.allowed_by(preemption, event.budgets)
+                if not refused and not waits:
+                    return True
+                if refused and reads >= BUDGET_READS:
+                    self._over_budget(preemption, refused)
+                    return False
+        seconds = BUDGETS_SECONDS * 2 ** (min(reads, BUDGET_READS) - 1) if reads else 0.0
+        self.out.append(ReadBudgets(preemption, names, accepted, reads, seconds))
         return False
+
+    def _over_budget(self, preemption: Preemption, refused: Mapping[str, str]) -> None:
+        # As after a rehearsal. Budgets are their owners' to change: it is no fault of the gang.
+        for uid, why in refused.items():
+            failure = victim_group.Failure(why, passing=True, budgeted=True)
+            self._note(uid, failure, readable=True, rehearsed=True)
+        victim = preemption.victims[next(iter(refused))]
+        told = f"{victim.namespace}/{victim.name}: {refused[victim.uid]}"
+        why = f"disruption budgets do not allow all evictions, so no pod is evicted: {told}"
+        self._end(preemption, Outcome.GAVE_UP, why)
 
     def _claim(self, event: ClaimMore) -> None:
         """Claim victim groups, as long as the plan evicts."""
@@ -884,7 +898,8 @@ class _Step:
             self._replan(preemption, event.why)
 
     def _sent(self, sent: Sent) -> None:
-        self.plans.accepted += 1
+        namespace = sent.victim.namespace
+        self.plans.accepted[namespace] = self.plans.accepted.get(namespace, 0) + 1
         asking = self.plans.of(sent.claim)
         self.out.append(Accepted(sent, asking, first=asking is not None and not asking.told))
         for claim in sent.claims:

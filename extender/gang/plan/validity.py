@@ -20,7 +20,7 @@ from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 from extender.fit.disruption_budgets import guarded, takes
-from extender.fit.selector_index import SelectorIndex
+from extender.fit.selectors import matches
 from extender.fit.static import static_allowed
 from extender.gang.incremental.protection import Protections, oldest_start
 from extender.model.gang import Gang
@@ -255,46 +255,66 @@ def covered_by_budget(
 ) -> frozenset[str]:
     """Return the uids of victims that a PodDisruptionBudget covers, as far as it counts against
     a preemptor of this priority."""
-    pods = (present(victim, snapshot) for victim in victims if snapshot.budgets)
+    there = (present(victim, snapshot) for victim in victims if snapshot.budgets)
+    pods = [pod for pod in there if pod is not None]
+    return frozenset(guarding(pods, snapshot, protections, priority))
+
+
+def guarding(
+    pods: Sequence[Pod], snapshot: Snapshot, protections: Protections, priority: int
+) -> dict[str, list[DisruptionBudget]]:
+    """Return uid -> the PodDisruptionBudgets that select a pod, of those that count against a
+    preemptor of this priority; no entry where none does."""
     counts = protections.budget_counts
-    those = [pod for pod in pods if pod and counts(pod.namespace, priority, snapshot)]
-    return covered(those, snapshot.budgets)
+    namespaces = {pod.namespace for pod in pods}
+    there: dict[str, list[DisruptionBudget]] = {}
+    for budget in snapshot.budgets:
+        if budget.namespace in namespaces and counts(budget.namespace, priority, snapshot):
+            there.setdefault(budget.namespace, []).append(budget)
+    found = {
+        pod.uid: [
+            each for each in there.get(pod.namespace, ()) if matches(each.selector, pod.labels)
+        ]
+        for pod in pods
+    }
+    return {uid: budgets for uid, budgets in found.items() if budgets}
 
 
-def covered(pods: Iterable[Pod], budgets: Sequence[DisruptionBudget]) -> frozenset[str]:
-    """Return the uids of pods that one of the budgets selects."""
-    index = _index(budgets)
-    return frozenset(pod.uid for pod in pods if index.matching(pod.namespace, pod.labels))
+def over_budget(
+    pods: Iterable[Pod], budgets: Sequence[DisruptionBudget], first: Iterable[Pod] = ()
+) -> dict[str, str]:
+    """Return uid -> why, of the pods that the Eviction API refuses once those before them are
+    evicted: ``first``, as far as it evicts these at all, and then ``pods`` in their order.
 
-
-def over_budget(pods: Iterable[Pod], budgets: Sequence[DisruptionBudget]) -> tuple[Pod, str] | None:
-    """Return the first pod that the Eviction API refuses once those before it are evicted, and why;
-    None when it evicts all.
-
-    ``budgets``: all that there are in the pods' namespaces. Source: ``Create`` in
-    pkg/registry/core/pod/storage/eviction.go.
+    Source: ``Create`` in pkg/registry/core/pod/storage/eviction.go.
     """
-    index = _index(budgets)
     left = [budget.allowed for budget in budgets]
-    for pod in filter(guarded, pods):
-        found = index.matching(pod.namespace, pod.labels)
+    refused: dict[str, str] = {}
+    for pod, own in (*((pod, False) for pod in first), *((pod, True) for pod in pods)):
+        found = [
+            at
+            for at, budget in enumerate(budgets)
+            if guarded(pod)
+            and budget.namespace == pod.namespace
+            and matches(budget.selector, pod.labels)
+        ]
         if len(found) > 1:
-            names = ", ".join(quoted(budgets[at].name) for at in found[:2])
-            return pod, f"PodDisruptionBudgets {names} select it, and the Eviction API takes one"
+            names = " and ".join(quoted(budgets[at].name) for at in found[:2])
+            why = f"PodDisruptionBudgets {names} select it, and the Eviction API takes one"
+            if own:
+                refused[pod.uid] = why
+            continue
         for at in found:
             budget = budgets[at]
             if not takes(pod, budget):
                 continue
-            if not left[at]:
+            if left[at]:
+                left[at] -= 1
+            elif own:
                 told = f"PodDisruptionBudget {budget.namespace}/{budget.name}"
                 allows = counted(budget.allowed, "eviction")
-                return pod, f"{told} allows {allows} now, and the plan needs more"
-            left[at] -= 1
-    return None
-
-
-def _index(budgets: Sequence[DisruptionBudget]) -> SelectorIndex:
-    return SelectorIndex((budget.namespace, budget.selector) for budget in budgets)
+                refused[pod.uid] = f"{told} allows {allows} now, and the plan needs more"
+    return refused
 
 
 def quick_problem(
