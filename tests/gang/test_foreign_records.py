@@ -89,7 +89,7 @@ async def test_a_forged_unit_that_is_gone_in_part_takes_nobody(rig: Rig) -> None
     [
         ({"priority": 2_000_000_500}, "is not signed"),
         ({"priority": 1 << 40}, "no pod has a priority"),
-        ({"seats": ()}, "nobody to seat"),
+        ({"seats": ()}, "no member to seat"),
         ({"seats": (Seat("gone", "default", "low-9", "n0"),)}, "a member as a victim"),
     ],
     ids=["system priority", "no priority", "no seats", "seats a victim"],

@@ -17,6 +17,7 @@ from extender.cache.feed import Change
 from extender.gang.controller.coordinator import Coordinator
 from extender.gang.leader_election.elector import Elector
 from extender.gang.runtime.clocks import Clocks
+from extender.model.errors import NotReady
 from extender.model.settings import LeadershipSettings, Settings
 from extender.server.verb_calls import Verbs
 from extender.verbs.leading import LeadersVerbs
@@ -129,7 +130,13 @@ class Replicas:
         leader = self.leader
         if leader is None or leader.elector is None:
             return None
-        return LeadersVerbs(lambda: leader.verbs, leader.elector)  # type: ignore[arg-type, return-value]
+
+        def present() -> Any:
+            if leader.verbs is None:
+                raise NotReady("the replica stops")
+            return leader.verbs
+
+        return LeadersVerbs(present, leader.elector)
 
     @property
     def coordinator(self) -> Coordinator | None:

@@ -109,7 +109,7 @@ class Preconditions:
         own = self._to_evict(preemption)
         refused = over_budget(own, budgets)
         waits = not refused and bool(over_budget(own, budgets, self._first(own)))
-        return Allowance(refused, waits)
+        return Allowance(refused, waits=waits)
 
     def _to_evict(self, preemption: Preemption) -> list[Pod]:
         takes = self._evictions.takes
