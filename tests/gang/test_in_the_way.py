@@ -28,6 +28,7 @@ from extender.model.plan import Hold, Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.sandbox.faults import Fault
+from extender.wire.preempt_json import NodeVictims, PreemptArgs
 from tests.gang.rig import PODS, REAL_DELETE, Obj, Rig, held_back, let_go
 from tests.gang.showing import Showing
 from tests.gang.world import NOW, evicted, gang_key, group, node, plan_for, pod, seats, snapshot
@@ -605,3 +606,37 @@ def test_seats_of_a_less_urgent_gang_with_volumes_are_taken_over() -> None:
     plan = Planner(Settings(), resolver).plan(GangQuestion(gang, state, holds=holds))
     assert isinstance(plan, Plan), plan
     assert plan.takes_over
+
+
+async def test_a_pod_that_came_to_the_last_attachment_goes_again(rig: Rig) -> None:
+    """Another tenant's pod with a volume takes a seat's attachment past filter (spec.nodeName). It
+    is evicted for the member within seconds; the refused seat was left out for 300 s."""
+    await attached(rig)
+    await rig.client.create("/api/v1/namespaces", {"metadata": {"name": "evil"}})
+    for i in range(2):
+        await rig.preempt(f"g-{i}", n0=["low-0"], n1=["low-1"])
+    await rig.until_names("g-0", "g-1")
+    (plan,) = rig.coordinator.reservations
+    await rig.until(lambda: plan.state is PreemptionState.OPEN, "the seats are open")
+    (seat,) = (await rig.filter("g-0", "n0", "n1")).node_names
+    await rig.bind("g-0", seat)
+    other = {"n0": "n1", "n1": "n0"}[seat]
+    spec: Obj = {
+        "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}],
+        "terminationGracePeriodSeconds": 0,
+        "priorityClassName": "low",
+        "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "sq"}}],
+        "nodeName": other,
+    }
+    body = {"metadata": {"name": "sq"}, "spec": spec}
+    made = await rig.client.create("/api/v1/namespaces/evil/pods", body)
+    await rig.until(lambda: rig.cache.pod_named("evil", "sq") is not None, "it is there")
+    uid = made["metadata"]["uid"]
+    async with asyncio.timeout(2 * rig.patience):
+        while rig.cache.pod_named("evil", "sq") is not None:
+            shown = {other: NodeVictims((uid,))}
+            await rig.verbs.preempt(PreemptArgs(rig.cached("g-1"), shown))
+            await asyncio.sleep(0.3)
+    async with asyncio.timeout(rig.patience):
+        while not (await rig.filter("g-1", other)).node_names:
+            await asyncio.sleep(0.3)

@@ -333,11 +333,8 @@ class NodeLists:
         in_the_way: Mapping[str, Mapping[str, tuple[str, ...]]] = NO_NODES,
     ) -> dict[str, frozenset[str]]:
         """Return, per member uid, the nodes that do not count for its kind; those do from which
-        pods have to go first (``in_the_way``)."""
+        pods have to go first (``in_the_way``), also where a seat was refused before."""
         masks = self._unnamed(gang, nodes)
-        for uid, found in in_the_way.items():
-            if uid in masks:
-                masks[uid] = masks[uid].difference(found)
         refused: dict[object, set[str]] = {}
         self._forget()
         for kind, node in (*self._refused, *self._refused_while):
@@ -345,6 +342,9 @@ class NodeLists:
         for pod in gang.pending if refused else ():
             if (kind := _kind(pod)) in refused:
                 masks[pod.uid] = masks.get(pod.uid, frozenset()) | refused[kind]
+        for uid, found in in_the_way.items():
+            if uid in masks:
+                masks[uid] = masks[uid].difference(found)
         return masks
 
     def _unnamed(self, gang: Gang, nodes: Iterable[str]) -> dict[str, frozenset[str]]:
