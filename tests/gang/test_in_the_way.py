@@ -401,6 +401,72 @@ async def test_another_volume_does_not_take_the_place_of_the_one_that_went(rig: 
     assert (await rig.filter("bare", "n0", "n1")).node_names == ["n0", "n1"]
 
 
+VOLUME = {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "other"}}]}
+DEVICE = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpus"}]}
+
+
+async def other_gang(rig: Rig, cls: str, needs: Obj, name: str = "other") -> None:
+    """A gang of one pod of 1 CPU."""
+    await rig.group(name, 1, cls)
+    spec = {
+        "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
+        "priorityClassName": cls,
+        "schedulingGroup": {"podGroupName": name},
+        **needs,
+    }
+    await rig.client.create(PODS, {"metadata": {"name": f"{name}-0"}, "spec": spec})
+    await rig.until(lambda: rig.cache.pod_named("default", f"{name}-0") is not None)
+
+
+@pytest.mark.parametrize("cls", ["low", "high"])
+async def test_another_gangs_volume_does_not_take_the_place_either(rig: Rig, cls: str) -> None:
+    """Each node has one attachment left, so kube-scheduler names both for the other gang."""
+    await attached(rig)
+    for i in range(2):
+        await rig.preempt(f"g-{i}", n0=["low-0"], n1=["low-1"])
+    await rig.until_names("g-0", "g-1")
+    await other_gang(rig, cls, VOLUME)
+    await other_gang(rig, cls, {}, "bare")
+    assert (await rig.filter("other-0", "n0", "n1")).node_names == []
+    assert rig.outcomes("other") == ["infeasible"]
+    assert "2 nodes are held for other gangs whose members need volumes" in rig.messages("other")
+    assert await placed(rig, "bare-0")
+    await rig.nodes(1, first=2)
+    assert await placed(rig, "other-0", "n2") == ["n2"]
+
+
+async def test_another_gang_that_is_more_urgent_has_the_node(rig: Rig) -> None:
+    await attached(rig)
+    for i in range(2):
+        await rig.preempt(f"g-{i}", n0=["low-0"], n1=["low-1"])
+    await rig.until_names("g-0", "g-1")
+    await other_gang(rig, "top", VOLUME)
+    assert await placed(rig, "other-0")
+
+
+async def test_another_gangs_device_does_not_take_the_place_either(rig: Rig) -> None:
+    for i in range(2):
+        await rig.pod(f"low-{i}", cls="low", on=f"n{i}", cpu="4")
+    await other_gang(rig, "high", DEVICE, "g")
+    await rig.preempt("g-0", n0=["low-0"])
+    await rig.until_names("g-0", "low-1")
+    await other_gang(rig, "low", DEVICE)
+    await other_gang(rig, "low", {}, "bare")
+    assert (await rig.filter("other-0", "n0")).node_names == []
+    assert "1 node is held for other gangs whose members need" in rig.messages("other")
+    assert await placed(rig, "bare-0", "n0") == ["n0"]
+
+
+async def placed(rig: Rig, name: str, *nodes: str) -> list[str]:
+    """Ask for a pod until it has a node, and return which."""
+    for _ in range(100):
+        answer = await rig.filter(name, *(nodes or ("n0", "n1")))
+        if answer.node_names:
+            return answer.node_names
+        await rig.rounds(1)
+    raise AssertionError(f"{name} has no node: {rig.messages(name)}")
+
+
 async def no_node(rig: Rig, name: str) -> None:
     """kube-scheduler has found no node for a pod: its gang is planned without being asked about."""
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}

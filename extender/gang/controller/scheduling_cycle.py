@@ -28,7 +28,7 @@ from extender.gang.fairness.fair_lock import FairLock
 from extender.gang.plan.candidates import Candidates
 from extender.gang.plan.fair_turns import Turn
 from extender.gang.plan.lists import beside_nominations
-from extender.gang.plan.question import GangQuestion, Masks
+from extender.gang.plan.question import GangQuestion, Masks, both
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import gangs_of, present, unchanged
 from extender.gang.tell.decisions import (
@@ -174,7 +174,8 @@ class SchedulingCycle:
             snapshot = self._evidence.beside(gang, snapshot)
             if before is not None and before.has_evicted:
                 snapshot = replace(snapshot, has_evicted=True)
-            struck = self._struck(gang, snapshot, masks)
+            kept = self._kept(gang)
+            struck = both(self._struck(gang, snapshot, masks), kept)
             lists, held = self._lists(gang, offered, asked), self._reservations.holds()
             free = self._free(candidates)
             causes = {pod.namespace for pod in before.displaced_by} if before else frozenset()
@@ -197,6 +198,7 @@ class SchedulingCycle:
                 answer = await self._conflict(answer, gang, snapshot) or answer
             seconds = self._clocks.monotonic() - began
             if isinstance(answer, Refusal):
+                answer = _told_of_kept(answer, kept)
                 # The list may be older than the snapshot: not a reason to stay with the answer.
                 version = version if not offered else NEVER
                 self._retry_run_out(answer, gang, snapshot, before)
@@ -267,12 +269,17 @@ class SchedulingCycle:
         lists = self._evidence.not_older(offered, asked)
         return beside_nominations(lists, gang.pending) if lists else lists
 
-    def _struck(self, gang: Gang, snapshot: Snapshot, masks: Masks) -> dict[str, frozenset[str]]:
-        struck = dict(masks)
-        found = self._evidence.masks(gang, snapshot.nodes, snapshot.in_the_way)
-        for uid, names in found.items():
-            struck[uid] = struck.get(uid, frozenset()) | names
-        return struck
+    def _struck(self, gang: Gang, snapshot: Snapshot, masks: Masks) -> Masks:
+        return both(masks, self._evidence.masks(gang, snapshot.nodes, snapshot.in_the_way))
+
+    def _kept(self, gang: Gang) -> Masks:
+        """Return, per member uid, the nodes that others' seats keep from it for volumes or devices:
+        pods were evicted for these, and how many are left there is not known."""
+        kinds = {pod.shape.limited for pod in gang.pending}
+        limited, priority = self._reservations.limited_nodes, gang.preemptor_priority
+        nodes = {kind: limited(gang.key, priority, kind) for kind in kinds}
+        found = {pod.uid: nodes[pod.shape.limited] for pod in gang.pending}
+        return {uid: names for uid, names in found.items() if names}
 
     def _must_wait(self, gang: Gang, wall: float) -> Refusal | None:
         return (
@@ -387,11 +394,11 @@ class SchedulingCycle:
         """Return what would be planned for a pod of no gang. ``lock`` must be held."""
         free = self._free(candidates)
         snapshot = self._evidence.beside(single, self._preconditions.shown())
-        answer = await self._search_single(single, snapshot, {}, candidates)
+        answer = await self._search_single(single, snapshot, self._kept(single), candidates)
         # As in ``plan``: its victims might be spared by what has come to be free during the search.
         if isinstance(answer, Plan) and answer.victims and not self._free(candidates) <= free:
             snapshot = self._evidence.beside(single, self._preconditions.shown())
-            answer = await self._search_single(single, snapshot, {}, candidates)
+            answer = await self._search_single(single, snapshot, self._kept(single), candidates)
         return answer
 
     async def _search_single(
@@ -569,3 +576,12 @@ class SchedulingCycle:
             of_refusal(refusal, time=self._clocks.wall(), verb=verb, seconds=seconds)
         )
         return refusal
+
+
+def _told_of_kept(refusal: Refusal, kept: Masks) -> Refusal:
+    """Name what other gangs' seats keep from the gang beside their requests (``_kept``)."""
+    if refusal.code is not Code.INFEASIBLE or not kept:
+        return refusal
+    nodes = counted(len(frozenset().union(*kept.values())), "node", "is", "are")
+    why = f"{nodes} held for other gangs whose members need volumes or devices too"
+    return replace(refusal, message=f"{refusal.message}; {why}")

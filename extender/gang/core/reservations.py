@@ -454,6 +454,18 @@ class Reservations:
         evicts = preemption.plan.victims or preemption.has_evicted
         return pod.shape.limited if evicts else frozenset()
 
+    def limited_nodes(
+        self, gang: GangKey, priority: int, needs: AbstractSet[str]
+    ) -> frozenset[str]:
+        """Return the nodes where seats that keep this gang away are of members that need some of
+        the same (``limited``); ``needs`` is a PodShape's."""
+        return frozenset(
+            node
+            for node in (self._by_node if needs else ())
+            for hold in self.holds_against(node, priority)
+            if hold.gang != gang and not needs.isdisjoint(self.limited(hold))
+        )
+
     def leaving_on(self, node: str) -> Collection[LeavingPod]:
         """Return the pods on a node that a plan counts as gone."""
         return self._leaving.get(node, {}).items()

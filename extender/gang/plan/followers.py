@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from extender.gang.incremental.classes import classes_of
 from extender.gang.plan import exclusive
-from extender.gang.plan.question import Masks
+from extender.gang.plan.question import Masks, both
 from extender.model.gang import Gang
 from extender.model.plan import Code, Plan, Refusal
 from extender.model.snapshot import Snapshot
@@ -62,19 +62,13 @@ def _apart(
     jobs = exclusive.jobs_of(gang)
     for domains in exclusive.choices(jobs, best, key, snapshot) if jobs else ():
         marked, inside = exclusive.apart(gang, jobs, domains, key, snapshot)
-        whole = planned(_whole(marked), _both(masks, inside))
+        whole = planned(_whole(marked), both(masks, inside))
         if isinstance(whole, Plan):
             seats = exclusive.at_its_seats(whole, marked, snapshot)
-            found = planned(replace(marked, followers=()), _both(masks, seats))
+            found = planned(replace(marked, followers=()), both(masks, seats))
             if isinstance(found, Plan):
                 return exclusive.unproved(found)
     return None
-
-
-def _both(masks: Masks, more: Masks) -> Masks:
-    return {
-        uid: masks.get(uid, frozenset()) | more.get(uid, frozenset()) for uid in {*masks, *more}
-    }
 
 
 def _no_domains(gang: Gang, key: str, snapshot: Snapshot) -> Refusal:

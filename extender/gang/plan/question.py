@@ -30,3 +30,10 @@ class GangQuestion(Struct, frozen=True):
     quick: bool = False
     """Others wait meanwhile: beside the question only such changes are tried as cost no more than
     it does (extender.gang.plan.changes)."""
+
+
+def both(masks: Masks, more: Masks) -> Masks:
+    """Return what either keeps a member from."""
+    return {
+        uid: masks.get(uid, frozenset()) | more.get(uid, frozenset()) for uid in {*masks, *more}
+    }
