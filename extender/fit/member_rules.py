@@ -31,6 +31,8 @@ class MemberCap(Struct, frozen=True):
     topology_key: str
     """A label, or EACH_NODE."""
     limit: int
+    nodes: frozenset[str] | None = None
+    """The nodes where it counts, for EACH_NODE; None: all."""
 
 
 class MemberSpread(Struct, frozen=True):

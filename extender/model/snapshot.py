@@ -71,8 +71,9 @@ class Snapshot(Struct, frozen=True):
     in_the_way: Mapping[str, Mapping[str, tuple[str, ...]]] = EMPTY
     """Member uid -> node -> uids of the pods with volumes that kube-scheduler would evict there for
     members of its kind: they have to go (extender.gang.plan.volumes)."""
-    has_evicted: bool = False
-    """Pods have gone, or are going, for the gang that asks: its plan takes the place of another."""
+    evicted_from: frozenset[str] = frozenset()
+    """Nodes that pods have gone from, or are going from, for the gang that asks: its plan takes the
+    place of another."""
     spared: Mapping[str, SparedPod] = EMPTY
     """Pod uid -> what keeps it from being evicted again."""
     server_version: str = ""

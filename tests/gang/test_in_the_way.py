@@ -147,14 +147,24 @@ def test_a_seat_held_for_another_pod_with_a_volume_is_not_counted_on() -> None:
     assert seats(planned("n1")) == {"high-0": "n0"}
 
 
-def changed(low: Mapping[int, Pod | None], *, has_evicted: bool = True) -> Plan | Refusal:
-    """What is planned for two members in the place of a plan; ``low``: who is left of those whom
-    kube-scheduler named, None: it has gone."""
-    state = waiting(len(low), {}, claims("a", "b"))
+def changed(
+    low: Mapping[int, Pod | None],
+    *,
+    has_evicted: bool = True,
+    free: int = 0,
+    shapes: list[PodShape] | None = None,
+    cpu: float = 1,
+) -> Plan | Refusal:
+    """What is planned for members in the place of a plan; ``low``: who is left of those whom
+    kube-scheduler named, None: it has gone. ``free``: further nodes, which it accepts as they
+    are."""
+    state = waiting(len(low) + free, {}, shapes or claims("a", "b"), cpu=cpu)
     there = {f"n{i}": () if pod is None else (pod,) for i, pod in low.items()}
     told = {name: tuple(pod.uid for pod in pods) for name, pods in there.items()}
     told_all = dict.fromkeys(state.pending, told)
-    state = replace(state, bound=there, in_the_way=told_all, has_evicted=has_evicted)
+    gone = {f"n{i}" for i, pod in low.items() if pod is None or pod.deleting}
+    nodes = frozenset(gone if has_evicted else ())
+    state = replace(state, bound=there, in_the_way=told_all, evicted_from=nodes)
     again = restore(dump(state, (), Settings()), Resolver(Settings().groups).member_key)
     return plan_for(again, "high")
 
@@ -175,6 +185,15 @@ def test_a_changed_plan_evicts_another_pod_where_one_node_is_lost() -> None:
     plan = changed({0: None, 1: low(1)})
     assert sorted(seats(plan).values()) == ["n0", "n1"]
     assert evicted(plan) == {"low-1"}
+
+
+def test_a_changed_plan_evicts_no_other_pod_where_a_free_node_is_accepted_as_it_is() -> None:
+    """Nor where only some of the members fit apart on the nodes that pods went from."""
+    two = changed({0: low(0)}, free=1)
+    assert evicted(two) == set()
+    three = changed({0: None, 1: low(1)}, free=1, shapes=claims("a", "b", "c"), cpu=2)
+    assert sorted(seats(three).values()) == ["n0", "n2", "n2"]
+    assert evicted(three) == set()
 
 
 def test_a_changed_plan_without_another_node_is_left_to_kube_scheduler() -> None:
@@ -653,6 +672,54 @@ async def test_no_further_pod_goes_to_keep_volumes_apart_where_a_victim_stays(wi
     (plan,) = rig.coordinator.reservations
     assert not plan.plan.victims
     assert set(plan.seats.values()) == {"n0"}
+    assert "low-2" in await rig.names()
+
+
+async def claiming(rig: Rig, name: str) -> None:
+    """A member of the gang that claims devices."""
+    spec: Obj = {
+        "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}],
+        "priorityClassName": "high",
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpus"}],
+        "schedulingGroup": {"podGroupName": "g"},
+    }
+    await rig.client.create(PODS, {"metadata": {"name": name}, "spec": spec})
+    await rig.until(lambda: rig.cache.pod_named("default", name) is not None)
+
+
+@pytest.mark.parametrize("devices", [False, True])
+async def test_no_further_pod_goes_where_a_new_node_is_accepted_as_it_is(
+    wide: Rig, *, devices: bool
+) -> None:
+    """Both nodes that pods went from are lost: what is free of them is nothing to keep apart on."""
+    rig = wide
+    for i in range(3):
+        await (
+            rig.pod(f"low-{i}", cls="low", on=f"n{i}")
+            if devices
+            else with_volume(rig, f"low-{i}", on=f"n{i}")
+        )
+    await rig.pod("full", cls="top", on="n3", cpu="4")
+    await rig.group("g", 2, "high")
+    for i in range(2):
+        await (claiming(rig, f"g-{i}") if devices else with_volume(rig, f"g-{i}"))
+    for i in range(2):
+        await rig.preempt(f"g-{i}", n0=["low-0"], n1=["low-1"])
+    await rig.until_names("g-0", "g-1", "low-2", "full")
+    (plan,) = rig.coordinator.reservations
+    await rig.until(lambda: plan.state is PreemptionState.OPEN, "the seats are open")
+    await rig.nodes(1, cpu=16, first=4)
+    for i in range(2):
+        member, there = rig.cached(f"g-{i}"), rig.cached("low-2").uid
+        rig.coordinator.evidence.accepts(member, ["n4", "n2"] if devices else ["n4"])
+        if not devices:
+            rig.coordinator.evidence.accepts(member, ["n2"], {"n2": (there,)})
+    for i in range(2):
+        await rig.client.patch(f"/api/v1/nodes/n{i}", {"spec": {"unschedulable": True}})
+    await rig.until(lambda: rig.outcomes("g").count("plan") > 1, "another plan is made")
+    (plan,) = rig.coordinator.reservations
+    assert not plan.plan.victims
+    assert set(plan.seats.values()) == {"n4"}
     assert "low-2" in await rig.names()
 
 

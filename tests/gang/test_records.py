@@ -130,6 +130,15 @@ def test_a_record_of_another_format_is_not_guessed_at() -> None:
         unpack(pack(replace(record(), format=99)))
 
 
+def test_a_record_that_only_says_that_pods_have_gone_counts_all_its_nodes() -> None:
+    """A version before wrote no nodes."""
+    kept = record(seats=2)
+    nodes = {seat.node for seat in kept.plan.seats}
+    assert unpack(pack(replace(kept, evicted=True))).evicted_from == nodes
+    assert unpack(pack(replace(kept, evicted=False))).evicted_from == set()
+    assert unpack(pack(replace(kept, evicted=("n7",)))).evicted_from == {"n7"}
+
+
 async def test_a_record_without_all_its_parts_is_told_and_left_alone(client: KubeClient) -> None:
     written = record(20_000, 20_000)
     records = Records(client, "kube-system")

@@ -55,7 +55,7 @@ def held_for(member: Pod, victims: tuple[Victim, ...], *, before: bool = False) 
         pods={member.uid: member},
         seats={member.uid: "n1"},
         victims={victim.uid: victim for victim in victims},
-        evicted_before=before,
+        evicted_before=frozenset({"n1"} if before else ()),
         state=PreemptionState.WAITING,
         since=0.0,
     )

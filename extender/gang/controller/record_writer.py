@@ -61,7 +61,7 @@ class RecordWriter:
             made=made,
             others=others,
             completes=preemption.completes,
-            evicted=preemption.evicted_before,
+            evicted=tuple(sorted(preemption.evicted_before)),
         )
         kept = self._kept[preemption.id] = Kept(record=record, busy=True, over=preemption.over)
         try:

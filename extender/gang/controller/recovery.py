@@ -110,7 +110,7 @@ class Recovery:
             sent={v.uid for v in plan.victims if victims.leaves(v)},
             started=now,
             completes=record.completes,
-            evicted_before=record.evicted,
+            evicted_before=record.evicted_from,
             recorded=True,
             resumed=True,
         )

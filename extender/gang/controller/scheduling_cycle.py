@@ -173,17 +173,17 @@ class SchedulingCycle:
             began = self._clocks.monotonic()
             snapshot = self._evidence.beside(gang, snapshot)
             if before is not None and before.has_evicted:
-                snapshot = replace(snapshot, has_evicted=True)
+                snapshot = replace(snapshot, evicted_from=before.evicted_from)
             kept = self._kept(gang)
             struck = both(self._struck(gang, snapshot, masks), kept)
             lists, held = self._lists(gang, offered, asked), self._reservations.holds()
             free = self._free(candidates)
             causes = {pod.namespace for pod in before.displaced_by} if before else frozenset()
             answer = await self._search(gang, snapshot, struck, lists, candidates, causes)
-            apart = before is not None and before.overdue and snapshot.has_evicted
+            apart = before is not None and before.overdue and before.has_evicted
             if apart and isinstance(answer, Plan) and answer.victims:
                 # Perhaps only to keep members apart of which it is not known if they fit together.
-                snapshot = replace(snapshot, has_evicted=False)
+                snapshot = replace(snapshot, evicted_from=frozenset())
                 answer = await self._search(gang, snapshot, struck, lists, candidates, causes)
             if isinstance(answer, Plan) and answer.victims and before and before.overdue:
                 more = counted(len(answer.victims), "more pod", "has", "have")

@@ -563,7 +563,7 @@ def drafted(
         unadmitted={} if before is None else dict(before.unadmitted),
         displacements=0 if before is None else before.displacements + bool(before.displaced_by),
         completes=before is not None and before.sits,
-        evicted_before=before is not None and before.has_evicted,
+        evicted_before=frozenset() if before is None else before.evicted_from,
         seen=seen,
         seen_holds=tuple(
             hold

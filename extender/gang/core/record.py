@@ -48,11 +48,19 @@ class Record(Struct, frozen=True, kw_only=True):
     """Empty where a version before has not written them."""
     completes: bool = False
     """Members sit by a plan before, which it took the place of: it completes their start."""
-    evicted: bool = False
-    """Pods have gone for a plan before, which it took the place of."""
+    evicted: bool | tuple[str, ...] = ()
+    """Nodes that pods have gone from for a plan before, which it took the place of. A version
+    before wrote only whether some have."""
     finishing: tuple[str, ...] | None = None
     """None: the plan is in flight. Else it is over, and these pods (uids) of units that have
     gone in part are still to be evicted."""
+
+    @property
+    def evicted_from(self) -> frozenset[str]:
+        """As ``evicted``; all nodes with a seat where it is only known that pods have gone."""
+        if isinstance(self.evicted, bool):
+            return frozenset(seat.node for seat in self.plan.seats if self.evicted)
+        return frozenset(self.evicted)
 
     @property
     def name(self) -> str:

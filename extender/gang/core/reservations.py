@@ -129,8 +129,8 @@ class Preemption(Struct, kw_only=True):
     """They are kept away now."""
     doubted: bool = False
     """Another pod came to a node with a seat: the plan is to be compared again."""
-    evicted_before: bool = False
-    """Pods have gone for a plan before, which it took the place of."""
+    evicted_before: frozenset[str] = frozenset()
+    """Nodes that pods have gone from for a plan before, which it took the place of."""
     seen: Snapshot | None = None
     """The cluster that the plan was searched for in, until its first eviction."""
     seen_holds: tuple[Hold, ...] = ()
@@ -182,7 +182,17 @@ class Preemption(Struct, kw_only=True):
     def has_evicted(self) -> bool:
         """Whether pods have gone, or are going, for it or for a plan that it took the place of."""
         gone = len(self.victims) < len(self.plan.victims)
-        return self.evicted_before or bool(self.sent) or gone
+        return bool(self.evicted_before or self.sent) or gone
+
+    @property
+    def evicted_from(self) -> frozenset[str]:
+        """The nodes of those pods, and of pods that terminated already, whose room it counts on."""
+        if not self.has_evicted:
+            return frozenset()
+        gone = {
+            v.node for v in self.plan.victims if v.uid in self.sent or v.uid not in self.victims
+        }
+        return self.evicted_before | gone | {pod.node for pod in self.plan.waits_for}
 
     @property
     def sits(self) -> bool:

@@ -63,8 +63,8 @@ class Dump(Struct, frozen=True, kw_only=True):
     """Namespace -> why nobody of it was counted on."""
     in_the_way: dict[str, dict[str, tuple[str, ...]]] = {}
     """As in Snapshot."""
-    has_evicted: bool = False
-    """As in Snapshot."""
+    evicted_from: tuple[str, ...] = ()
+    """As in Snapshot, sorted."""
     spared: dict[str, SparedPod] = {}
     """Pod uid -> what kept it from being evicted again."""
     unreadable: tuple[tuple[str, str, str, str], ...] = ()
@@ -88,7 +88,7 @@ def assemble(
     unevictable: Mapping[str, str] = EMPTY,
     stayed: Mapping[str, str] = EMPTY,
     in_the_way: Mapping[str, Mapping[str, tuple[str, ...]]] = EMPTY,
-    has_evicted: bool = False,
+    evicted_from: frozenset[str] = frozenset(),
     spared: Mapping[str, SparedPod] = EMPTY,
     unreadable: Mapping[tuple[str, str, str], str] = EMPTY,
 ) -> Snapshot:
@@ -135,7 +135,7 @@ def assemble(
         unevictable=unevictable,
         stayed=stayed,
         in_the_way=in_the_way,
-        has_evicted=has_evicted,
+        evicted_from=evicted_from,
         spared=spared,
         server_version=server_version,
     )
@@ -181,7 +181,7 @@ def dump(
         unevictable=dict(snapshot.unevictable),
         stayed=dict(snapshot.stayed),
         in_the_way={uid: dict(found) for uid, found in snapshot.in_the_way.items()},
-        has_evicted=snapshot.has_evicted,
+        evicted_from=tuple(sorted(snapshot.evicted_from)),
         spared=dict(snapshot.spared),
         unreadable=tuple((*key, why) for key, why in sorted(snapshot.unreadable.items())),
     )
@@ -209,7 +209,7 @@ def restore(document: Dump, member_key: Callable[[Pod], GangKey | None]) -> Snap
         unevictable=document.unevictable,
         stayed=document.stayed,
         in_the_way=document.in_the_way,
-        has_evicted=document.has_evicted,
+        evicted_from=frozenset(document.evicted_from),
         spared=document.spared,
         unreadable={(source, at, name): why for source, at, name, why in document.unreadable},
     )

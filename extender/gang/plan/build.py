@@ -82,6 +82,8 @@ class Restrictions(Struct, frozen=True):
     """At most one member that claims devices sits on one node."""
     volumes_apart: bool = False
     """At most one member that has volumes of its own sits on one node."""
+    apart_on: frozenset[str] | None = None
+    """The nodes where these two count; None: all."""
     together: frozenset[str] = frozenset()
     """Topology keys of which all members share a value, beside those that they must."""
     keep: frozenset[str] = frozenset()
@@ -147,11 +149,11 @@ class Build:
         """Caps for what is not known by node, and what that is."""
         if restrictions.devices_apart:
             claiming = [c for c, group in enumerate(self.classes) if group[0].shape.devices]
-            self._keep_apart(claiming, "device claims")
+            self._keep_apart(claiming, restrictions.apart_on, "device claims")
         if restrictions.volumes_apart:
             own = with_own(self._pending)
             having = [c for c, group in enumerate(self.classes) if group[0].shape.volumes in own]
-            self._keep_apart(having, "volumes of their own")
+            self._keep_apart(having, restrictions.apart_on, "volumes of their own")
         must = domain_keys(gang, view, opens=opens and all(leading))
         self._keys = tuple(sorted({*must, *restrictions.together}))
         self._wish = preferred_keys(gang, self._keys, snapshot)
@@ -175,9 +177,11 @@ class Build:
         self.cut = self._reach() if reach else None
         self._slow: tuple[Pod, ...] = ()
 
-    def _keep_apart(self, classes: Iterable[int], what: str) -> None:
-        """Seat at most one member of these classes on one node."""
-        cap = MemberCap(tuple(classes), EACH_NODE, 1)
+    def _keep_apart(self, classes: list[int], nodes: frozenset[str] | None, what: str) -> None:
+        """Seat at most one member of these classes on each of the nodes."""
+        if not classes:
+            return
+        cap = MemberCap(tuple(classes), EACH_NODE, 1, nodes)
         self._unknown.append((cap, what))
         self._caps += (cap,)
 
@@ -264,12 +268,13 @@ class Build:
 
     def _numbered(self, names: Sequence[str]) -> Callable[[MemberCap], array[int]]:
         """Caps of one topology key share their domains: there may be hundreds of them."""
-        known: dict[str, array[int]] = {}
+        known: dict[tuple[str, frozenset[str] | None], array[int]] = {}
 
         def domains(cap: MemberCap) -> array[int]:
-            if cap.topology_key not in known:
-                known[cap.topology_key] = cap_domains(cap, names, self._snapshot)
-            return known[cap.topology_key]
+            key = (cap.topology_key, cap.nodes)
+            if key not in known:
+                known[key] = cap_domains(cap, names, self._snapshot)
+            return known[key]
 
         return domains
 

@@ -6,7 +6,9 @@ node without a device plugin by a resource that a DeviceClass names
 (filter, and the candidates of preempt): that a node's devices are enough for one such member, with
 nothing evicted for them. It says nothing of two members at once. So a plan that evicts seats one
 such member on a node, and none that share a ResourceClaim. A plan that evicts nothing may seat them
-anywhere: kube-scheduler allocates, and a seat follows its list of nodes.
+anywhere: kube-scheduler allocates, and a seat follows its list of nodes. Where it takes the place
+of one that evicted it keeps them apart on the nodes that pods went from, as far as there is such a
+plan.
 
 Source: DynamicResources of kube-scheduler 1.37. A dry run of preemption frees no device.
 """
@@ -36,6 +38,18 @@ def seats_devices(plan: Plan, gang: Gang, snapshot: Snapshot) -> bool:
         asked_of_devices(claimed.get(seat.uid, ()), snapshot.nodes[seat.node])
         for seat in plan.seats
     )
+
+
+def devices_meet(plan: Plan, gang: Gang, snapshot: Snapshot) -> bool:
+    """Whether devices are allocated for several members on a node that pods went from for them."""
+    claimed = {pod.uid: pod.shape.devices for pod in gang.pending if pod.shape.unmodelled}
+    on = Counter(
+        seat.node
+        for seat in plan.seats
+        if seat.node in snapshot.evicted_from
+        and asked_of_devices(claimed.get(seat.uid, ()), snapshot.nodes[seat.node])
+    )
+    return any(count > 1 for count in on.values())
 
 
 def where_counted(question: GangQuestion) -> dict[str, frozenset[str]] | None:

@@ -36,6 +36,7 @@ from extender.gang.plan.built import Built
 from extender.gang.plan.changes import NONE, HelpfulChanges, TriedChanges
 from extender.gang.plan.cheaper import Again, easiest_to_spare
 from extender.gang.plan.devices import (
+    devices_meet,
     seats_devices,
     told_of_devices,
     unconfirmed,
@@ -150,7 +151,7 @@ class Planner:
             found = self._plan(asked, stop)
             if isinstance(found, Plan) and gang.preferred_topology_key and gang.topology_key:
                 found = self._inside(found, asked, stop)
-            if isinstance(found, Plan) and (found.victims or snapshot.has_evicted):
+            if isinstance(found, Plan) and (found.victims or snapshot.evicted_from):
                 certain = self._certain(found, asked, stop)
                 # Without victims it costs nobody anything: kube-scheduler decides.
                 if found.victims or isinstance(certain, Plan):
@@ -194,12 +195,38 @@ class Planner:
     def _certain(self, found: Plan, question: GangQuestion, stop: Stop) -> Plan | Refusal:
         """Return ``found`` if the members' devices and volumes are certain on its seats, else
         another plan of which that is so, or none."""
+        if not found.victims and (without := self._without_victims(found, question, stop)):
+            return without
         certain: Plan | Refusal = found
         if seats_devices(found, question.gang, question.snapshot):
             certain = self._plan_for_devices(question, stop)
         if isinstance(certain, Plan) and volumes_meet(certain, question):
             certain = self._plan_for_volumes(certain, question, stop)
         return certain
+
+    def _without_victims(self, found: Plan, question: GangQuestion, stop: Stop) -> Plan | None:
+        """Return ``found``, or another plan that evicts no pod, if the members' devices and volumes
+        are certain where pods went from for the gang; None where there is no such plan.
+
+        A node that no pod went from was accepted as it is. That counts for several members, as it
+        does in a plan that never evicts.
+        """
+        gang, snapshot = question.gang, question.snapshot
+        nodes = snapshot.evicted_from
+        devices = unconfirmed(gang, snapshot) is None
+
+        def certain(plan: Plan) -> bool:
+            meet = devices and devices_meet(plan, gang, snapshot)
+            return not (meet or volumes_meet(plan, question, nodes))
+
+        if certain(found):
+            return found
+        masks = beside_volumes(question, all_held=True, nodes=nodes)
+        apart = Restrictions(devices_apart=devices, volumes_apart=True, apart_on=nodes)
+        other = self._plan(replace(question, masks=masks), stop, apart)
+        if isinstance(other, Plan) and not other.victims and certain(other):
+            return other
+        return None
 
     def _plan_for_devices(self, question: GangQuestion, stop: Stop) -> Plan | Refusal:
         """Return a plan that evicts pods where the members' devices are certain, or none."""

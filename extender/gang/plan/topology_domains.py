@@ -93,5 +93,6 @@ def domain_numbers(
 def cap_domains(cap: MemberCap, names: Sequence[str], snapshot: Snapshot) -> array[int]:
     """Number the domains in which the cap counts; -1 where it does not."""
     if cap.topology_key == EACH_NODE:
-        return array("i", range(len(names)))
+        on = cap.nodes
+        return array("i", (i if on is None or name in on else -1 for i, name in enumerate(names)))
     return domain_numbers((cap.topology_key,), names, snapshot)

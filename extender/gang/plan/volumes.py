@@ -9,9 +9,10 @@ have to go for a member on such a node, whichever pods go for room
 (extender.gang.scheduler_view.node_lists keeps them, Snapshot.in_the_way hands them on).
 
 Of two members on a node kube-scheduler says nothing. So a plan that evicts seats one member with
-volumes of its own on a node, beside any number of members whose claims that one names too. So does
-a plan that takes the place of one that evicted, as far as there is such a plan. A plan
-that evicts nothing may seat them anywhere: a seat follows kube-scheduler's list of nodes.
+volumes of its own on a node, beside any number of members whose claims that one names too. A plan
+that evicts nothing may seat them anywhere: a seat follows kube-scheduler's list of nodes. But where
+it takes the place of one that evicted, it keeps them apart on the nodes that pods went from, as far
+as there is such a plan: kube-scheduler's word about these is of one member, with the pods gone.
 """
 
 from __future__ import annotations
@@ -56,22 +57,31 @@ def with_own(pods: Iterable[Pod]) -> frozenset[Volumes]:
     return frozenset(kind for kind in kinds if not shared.issuperset(kind))
 
 
-def volumes_meet(plan: Plan, question: GangQuestion) -> bool:
-    """Whether the plan seats members with volumes together of which that is not known."""
+def volumes_meet(plan: Plan, question: GangQuestion, nodes: frozenset[str] | None = None) -> bool:
+    """Whether the plan seats members with volumes together of which that is not known, on one of
+    ``nodes`` (None: on any)."""
     gang = question.gang
     volumes = {pod.uid: pod.shape.volumes for pod in gang.pending if pod.shape.unmodelled}
     own = with_own(gang.pending)
-    seated = [(seat.node, volumes[seat.uid]) for seat in plan.seats if volumes.get(seat.uid)]
+    seated = [
+        (seat.node, volumes[seat.uid])
+        for seat in plan.seats
+        if volumes.get(seat.uid) and (nodes is None or seat.node in nodes)
+    ]
     on = Counter(node for node, kind in seated if kind in own)
     held = _nodes_held(question, plan.takes_over)
     return any(count > 1 for count in on.values()) or any(node in held for node, _ in seated)
 
 
-def beside_volumes(question: GangQuestion, *, all_held: bool) -> dict[str, frozenset[str]]:
+def beside_volumes(
+    question: GangQuestion, *, all_held: bool, nodes: frozenset[str] | None = None
+) -> dict[str, frozenset[str]]:
     """Return the question's masks with the nodes that others with volumes are to come to, for the
-    members with volumes; ``all_held``: also those whose seats may be taken over."""
+    members with volumes; ``all_held``: also those whose seats may be taken over. Only those of
+    ``nodes``, unless that is None."""
     giving = () if all_held else {h.gang for h in question.holds if gives_way(h, question.gang)}
     masks, held = dict(question.masks or {}), _nodes_held(question, giving)
+    held = held if nodes is None else held & nodes
     for pod in question.gang.pending if held else ():
         if pod.shape.volumes:
             masks[pod.uid] = masks.get(pod.uid, frozenset()) | held
