@@ -76,13 +76,7 @@ def _changing_evicts() -> Patches:
 
 
 def _record_is_left() -> Patches:
-    leave = Step._leave
-
-    def leaves(self: Any, preemption: Any) -> None:
-        leave(self, preemption)
-        self.out[:] = [each for each in self.out if not isinstance(each, machine.RecordOver)]
-
-    return [(Step, "_leave", leaves)]
+    return [(Step, "_records_over", lambda self, preemption: None)]
 
 
 def _ground_is_not_looked_at() -> Patches:

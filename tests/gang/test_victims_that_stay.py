@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.gang.rig import PODS, Rig
+from tests.gang.rig import PODS, Rig, held_back
 
 FINALIZER = {"metadata": {"finalizers": ["example.com/stays"]}}
 
@@ -102,3 +102,20 @@ async def test_no_other_pod_is_evicted_in_its_place(wide: Rig) -> None:
     await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan is given up")
     assert "1 more pod has to go for it" in rig.messages("high")
     assert await rig.names() == {"pod-0", "pod-1", "pod-2", "pod-3", "high-0"}
+
+
+async def test_a_restart_before_the_new_record_is_written_goes_on_with_the_old_one(
+    wide: Rig,
+) -> None:
+    """The room was evicted for the gang: nobody else gets it in between."""
+    rig = wide
+    await half_of_a_gang_stays(rig)
+    held = held_back(rig, "POST", "configmaps", times=1000)
+    await rig.until(lambda: rig.outcomes("high").count("plan") == 2, "another plan is made")
+    await rig.until(lambda: held.hits > 0, "its record is on its way")
+    await rig.kill()
+    rig.server.faults.clear()
+    await rig.start()
+    await rig.pod("anew", cls="low")
+    assert not (await rig.filter("anew", "n0")).node_names
+    assert await offered(rig, "high-0", "n0") == ["n0"]

@@ -705,6 +705,7 @@ class _Step:
         preemption.changed_for = self.view.problem(preemption)
         if preemption.changed_for:
             self._leave(preemption)
+            self._records_over(preemption)
             return
         for node in preemption.seats.values():
             # Where its members sit already, seats of those of whom none does make room.
@@ -751,6 +752,7 @@ class _Step:
             return
         if isinstance(event, Recorded):
             preemption.recorded = True
+            self._records_over(preemption)
         if preemption.state is not PLANNED:
             return  # another plan is searched for
         if not preemption.recorded:
@@ -1108,11 +1110,18 @@ class _Step:
                 del self.plans.wanted[victim.uid]
                 self.book.pod_left(victim.node, victim.uid)
         self._victims(Released(preemption.id))
-        self.out.append(RecordOver(preemption.id))
+
+    def _records_over(self, preemption: Preemption) -> None:
+        """Let go of the records of plans before, and of its own if it is over."""
+        over = (*preemption.replaces, preemption.id) if preemption.over else preemption.replaces
+        preemption.replaces = ()
+        self.out += [RecordOver(plan_id) for plan_id in over]
 
     def _give_way(self, preemption: Preemption, other: Preemption) -> None:
         if preemption.over:
             return
+        # Until the other's record is written a restart goes on with this one: its room is there.
+        other.replaces, preemption.replaces = (*preemption.replaces, preemption.id), ()
         self._leave(preemption)
         # Who has no seat any more would keep its room from the members that have.
         seatless = preemption.seats.keys() - other.seats.keys()
@@ -1136,6 +1145,7 @@ class _Step:
         held, message, done = seats_of(preemption), why, outcome is Outcome.DONE
         self._release(preemption, why)
         self._leave(preemption)
+        self._records_over(preemption)
         owed = self.plans.victims.unfinished_of(preemption.id)
         if owed:
             of = "of units that have gone in part"

@@ -115,6 +115,8 @@ class Preemption(Struct, kw_only=True):
     """Monotonic time at which the plan was made."""
     recorded: bool = False
     """Its record is surely written: the plan may act."""
+    replaces: tuple[str, ...] = ()
+    """Ids of the plans before whose records stay until its own is written."""
     resumed: bool = False
     """It is of a life before, of which a request may still arrive."""
     held: float = 0.0
