@@ -57,6 +57,21 @@ async def test_the_gang_gets_the_room_of_the_rest_of_its_gang(
     assert "low-1" in await rig.names()
 
 
+async def test_no_pod_is_evicted_where_that_plan_is_changed_later(wide: Rig) -> None:
+    """The node of the plan without victims is cordoned: "no other pod" holds for it too."""
+    rig = wide
+    await half_of_a_gang_stays(rig)
+    await rig.remove("same-3")
+    await rig.pod("beside", cls="low", on="n3")
+    await rig.until(lambda: rig.outcomes("high").count("plan") == 2, "another plan is made")
+    (preemption,) = rig.coordinator.reservations
+    assert set(preemption.seats.values()) == {"n0"}
+    await rig.client.patch("/api/v1/nodes/n0", {"spec": {"unschedulable": True}})
+    await rig.until(lambda: len(rig.outcomes("high")) > 2, "its end or its change is told")
+    assert rig.outcomes("high")[:3] == ["plan", "plan", "gave-up"]
+    assert "none is evicted for pods that do not go" in rig.messages("high")
+
+
 async def test_room_elsewhere_does_as_well(wide: Rig) -> None:
     """The victim's own node has the seat, and another pod has gone by itself meanwhile."""
     rig = wide

@@ -564,6 +564,7 @@ def drafted(
         displacements=0 if before is None else before.displacements + bool(before.displaced_by),
         completes=before is not None and before.sits,
         evicted_before=frozenset() if before is None else before.evicted_from,
+        overdue=before is not None and before.overdue,
         seen=seen,
         seen_holds=tuple(
             hold

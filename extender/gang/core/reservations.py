@@ -148,8 +148,8 @@ class Preemption(Struct, kw_only=True):
     unsent: bool = False
     """It ends before the API server took its evictions."""
     overdue: bool = False
-    """Pods whose evictions were accepted, or that terminated, did not go in time: what takes its
-    place evicts no pod."""
+    """Pods whose evictions were accepted, or that terminated, did not go in time, for it or for a
+    plan that it took the place of: what takes its place evicts no pod."""
     yields: bool = False
     """It ends for the sake of a more urgent plan."""
     binds_held: AbstractSet[str] = frozenset()
