@@ -675,6 +675,27 @@ async def test_no_further_pod_goes_to_keep_volumes_apart_where_a_victim_stays(wi
     assert "low-2" in await rig.names()
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_member_that_sits_where_a_pod_went_has_what_was_freed(*, shared: bool) -> None:
+    """Unless the other member names no more claims than it."""
+    shapes = [HEAD, SHARED] if shared else claims("a", "b")
+    state = waiting(2, {}, shapes)
+    one, other = (each for each in state.pending.values() if each.priority == 100)
+    left = next(iter(state.bound["n1"]))
+    members = (replace(one, node="n0"), other)
+    gang = Gang(key=gang_key("high"), members=members, min_count=2, preemptor_priority=100)
+    state = replace(
+        state,
+        pending={other.uid: other},
+        bound={"n0": members[:1], "n1": (left,)},
+        in_the_way={other.uid: {"n0": (), "n1": (left.uid,)}},
+        evicted_from=frozenset({"n0"}),
+    )
+    plan = Planner(Settings(), Resolver(Settings().groups)).plan(GangQuestion(gang, state))
+    assert evicted(plan) == (set() if shared else {"low-1"})
+    assert set(seats(plan).values()) == {"n0" if shared else "n1"}
+
+
 async def claiming(rig: Rig, name: str) -> None:
     """A member of the gang that claims devices."""
     spec: Obj = {

@@ -12,7 +12,8 @@ Of two members on a node kube-scheduler says nothing. So a plan that evicts seat
 volumes of its own on a node, beside any number of members whose claims that one names too. A plan
 that evicts nothing may seat them anywhere: a seat follows kube-scheduler's list of nodes. But where
 it takes the place of one that evicted, it keeps them apart on the nodes that pods went from, as far
-as there is such a plan: kube-scheduler's word about these is of one member, with the pods gone.
+as there is such a plan: kube-scheduler's word about these is of one member, with the pods gone. A
+member that sits there is such a one.
 """
 
 from __future__ import annotations
@@ -70,7 +71,10 @@ def volumes_meet(plan: Plan, question: GangQuestion, nodes: frozenset[str] | Non
     ]
     on = Counter(node for node, kind in seated if kind in own)
     held = _nodes_held(question, plan.takes_over)
-    return any(count > 1 for count in on.values()) or any(node in held for node, _ in seated)
+    kinds, taken = _nodes_taken(question)
+    return any(count > 1 for count in on.values()) or any(
+        node in held or (node in taken and kind in kinds) for node, kind in seated
+    )
 
 
 def beside_volumes(
@@ -78,14 +82,25 @@ def beside_volumes(
 ) -> dict[str, frozenset[str]]:
     """Return the question's masks with the nodes that others with volumes are to come to, for the
     members with volumes; ``all_held``: also those whose seats may be taken over. Only those of
-    ``nodes``, unless that is None."""
+    ``nodes``, unless that is None. And with those where members sit that volumes were freed for."""
     giving = () if all_held else {h.gang for h in question.holds if gives_way(h, question.gang)}
     masks, held = dict(question.masks or {}), _nodes_held(question, giving)
     held = held if nodes is None else held & nodes
-    for pod in question.gang.pending if held else ():
+    kinds, taken = _nodes_taken(question)
+    for pod in question.gang.pending if held or taken else ():
         if pod.shape.volumes:
-            masks[pod.uid] = masks.get(pod.uid, frozenset()) | held
+            kept = held | taken if pod.shape.volumes in kinds else held
+            masks[pod.uid] = masks.get(pod.uid, frozenset()) | kept
     return masks
+
+
+def _nodes_taken(question: GangQuestion) -> tuple[frozenset[Volumes], frozenset[str]]:
+    """Return the nodes that pods went from for the gang where a member sits with volumes of its
+    own, which may be all that was freed there; and the volumes of members that are kept away."""
+    gang, nodes = question.gang, question.snapshot.evicted_from
+    sitting = [pod for pod in gang.bound if pod.node in nodes and pod.shape.volumes]
+    kinds = with_own([*gang.pending, *sitting])
+    return kinds, frozenset(pod.node for pod in sitting if pod.shape.volumes in kinds)
 
 
 def _nodes_held(question: GangQuestion, taken: Collection[GangKey]) -> frozenset[str]:
