@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from extender.gang.controller.planner_thread import PlannerThread
+from extender.model.plan import Plan, Refusal
 from tests.gang.rig import PODS, Rig, held_back
 
 FINALIZER = {"metadata": {"finalizers": ["example.com/stays"]}}
@@ -14,15 +18,16 @@ async def stays(rig: Rig, name: str) -> None:
     await rig.client.patch(f"{PODS}/{name}", FINALIZER)
 
 
-async def half_of_a_gang_stays(rig: Rig) -> None:
-    """Of a gang on n0 and n1 low-1 does not go, and a plan for high-0 waits for it on n0."""
+async def half_of_a_gang_stays(rig: Rig, members: int = 1) -> None:
+    """Of a gang on n0 and n1 low-1 does not go, and a plan for the gang high waits for it."""
     await rig.gang("low", 2, "low", on="n")
     for n in (2, 3):
         await rig.pod(f"same-{n}", cls="top", on=f"n{n}")
     await stays(rig, "low-1")
     await rig.until(lambda: rig.cache.pod_named("default", "same-3") is not None)
-    await rig.gang("high", 1, "high")
-    await rig.preempt("high-0", n0=["low-0"], n1=["low-1"])
+    await rig.gang("high", members, "high")
+    for i in range(members):
+        await rig.preempt(f"high-{i}", n0=["low-0"], n1=["low-1"])
     await rig.until(lambda: rig.cache.pod_named("default", "low-0") is None, "low-0 is gone")
 
 
@@ -70,6 +75,30 @@ async def test_no_pod_is_evicted_where_that_plan_is_changed_later(wide: Rig) -> 
     await rig.until(lambda: len(rig.outcomes("high")) > 2, "its end or its change is told")
     assert rig.outcomes("high")[:3] == ["plan", "plan", "gave-up"]
     assert "none is evicted for pods that do not go" in rig.messages("high")
+
+
+async def test_a_pod_that_goes_during_the_search_leaves_its_room(
+    wide: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both members need a node, and n1 is free only once the finalizer is taken off."""
+    rig = wide
+    search = PlannerThread.plan
+
+    async def plan(*asked: Any) -> Plan | Refusal:
+        found = await search(*asked)
+        pod = rig.cache.pod_named("default", "low-1")
+        if isinstance(found, Refusal) and pod is not None and pod.deleting:
+            await rig.client.patch(f"{PODS}/low-1", {"metadata": {"finalizers": None}})
+            await rig.until(lambda: rig.cache.pod_named("default", "low-1") is None, "it is gone")
+        return found
+
+    monkeypatch.setattr(PlannerThread, "plan", plan)
+    await half_of_a_gang_stays(rig, members=2)
+    await rig.until(lambda: len(rig.outcomes("high")) > 2, "it is searched for again")
+    assert rig.outcomes("high")[:3] == ["plan", "infeasible", "plan"]
+    await rig.pod("anew", cls="low")
+    assert not (await rig.filter("anew", "n0", "n1")).node_names
+    assert await offered(rig, "high-0", "n0", "n1")
 
 
 async def test_room_elsewhere_does_as_well(wide: Rig) -> None:

@@ -56,7 +56,7 @@ class Replanning:
                 await asyncio.sleep(LOOK_SECONDS)
 
     async def _changed(self, preemption: Preemption, why: str, masks: Masks) -> bool:
-        """Put another plan in its place, or end it; False when the cache is stale."""
+        """Put another plan in its place, or end it; False when it is to be searched for again."""
         async with self._turns.lock.turn(None):
             if preemption.over:
                 return True
@@ -75,6 +75,7 @@ class Replanning:
                     self._executor.feed(End(preemption, why))
                     return True
                 single = single_gang(next(iter(preemption.pods.values())))
+            stay = preemption.victims.keys() | preemption.waits.keys()
             try:
                 result = await self._turns.plan(
                     preemption.key,
@@ -89,7 +90,9 @@ class Replanning:
                 self._executor.feed(End(preemption, f"{why}; the search failed", penal=True))
                 raise
             if isinstance(result, Refusal):
-                if result.code is Code.STALE:
+                # What stayed was counted as there, and some of it has gone during the search.
+                went = stay - preemption.victims.keys() - preemption.waits.keys()
+                if result.code is Code.STALE or (went and preemption.overdue):
                     return False
                 why += f", and there is no other plan: {result.message}"
                 # A gang that is whole, or gone, needs no penalty; one that cannot fit waits.
