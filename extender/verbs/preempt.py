@@ -114,8 +114,7 @@ class Preempt:
 
     def _again(self, pod: Pod, candidates: dict[str, NodeVictims]) -> PreemptResult:
         """Allow no node, and have the pod tried again: what it was told before does not stand."""
-        for node in sorted(candidates)[:1]:
-            self._context.notices.held_back.retry(pod, node)
+        self._context.notices.held_back.retry((pod, node) for node in sorted(candidates)[:1])
         return NOTHING
 
     def _of_no_use(self, pod: Pod, node: str) -> None:

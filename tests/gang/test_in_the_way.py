@@ -525,6 +525,38 @@ async def test_a_member_that_was_tried_long_before_the_others_is_tried_again(
     await rig.until(lambda: bool(len(rig.coordinator.reservations)), "the gang has a plan")
 
 
+@pytest.mark.parametrize("used", [False, True])
+async def test_one_event_has_all_members_tried_again_that_it_wakes(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, *, used: bool
+) -> None:
+    """A member of which a pod on a node names the claim waits for an event of its own: that of
+    another claim is none to VolumeRestrictions."""
+    await attached(rig)
+    for i in range(2, 6):
+        await with_volume(rig, f"g-{i}")
+    if used:
+        spec = {
+            "containers": [{"name": "c", "image": "i"}],
+            "nodeName": "n0",
+            "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "g-1"}}],
+        }
+        await rig.client.create(PODS, {"metadata": {"name": "user"}, "spec": spec})
+        await rig.until(lambda: rig.cache.pod_named("default", "user") is not None)
+    with monkeypatch.context() as patched:
+        patched.setattr(node_lists, "MEMORY_SECONDS", 0.0)
+        for i in range(5):
+            await rig.preempt(f"g-{i}", n0=["low-0"], n1=["low-1"])
+    await rig.preempt("g-5", n0=["low-0"], n1=["low-1"])
+
+    def woken() -> set[str]:
+        return {f"g-{i}" for i in range(6) if tried_again(rig, f"g-{i}")}
+
+    await rig.until(lambda: len(woken()) == 1 + used, "events were made")
+    await rig.rounds(2)
+    assert len(woken()) == 1 + used
+    assert "g-1" in woken() or not used
+
+
 async def test_a_member_whose_nodes_have_another_volume_is_tried_again(rig: Rig) -> None:
     for i in range(2):
         await with_volume(rig, f"low-{i}", on=f"n{i}")

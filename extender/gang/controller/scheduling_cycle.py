@@ -367,8 +367,7 @@ class SchedulingCycle:
         """Have members tried again of which kube-scheduler's word counts no more, where it may be
         why the gang is refused. One that has a seat is tried on it as it is."""
         if before is None and refusal.code in (Code.UNSEEN, Code.INFEASIBLE):
-            for pod, node in self._evidence.run_out(gang, snapshot):
-                self._held_back.retry(pod, node)
+            self._held_back.retry(self._evidence.run_out(gang, snapshot))
 
     def _free(self, candidates: Candidates | None) -> frozenset[str]:
         """Return nodes that may have room for a pod of no gang though kube-scheduler did not name

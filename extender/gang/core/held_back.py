@@ -27,8 +27,10 @@ from extender.gang.plan.nominated import victims_leave
 from extender.gang.runtime.background import Background, each
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.runtime.cluster_source import ClusterSource
-from extender.model.objects import Pod
+from extender.model.bounds import OVERSIZE
+from extender.model.objects import EXCLUSIVE_DISK, VOLUME_CLAIM, Pod
 from extender.model.shares import Shares
+from extender.model.snapshot import Snapshot
 
 MAX_UNSEEN = 256
 """Pods that were asked about before they were seen."""
@@ -45,6 +47,7 @@ PARKED_SECONDS = 30.0
 """After how long a pod that was refused in preempt is tried again if nothing else has woken it."""
 TRIED_SECONDS = 300.0
 """After how long kube-scheduler tries each pod again (podMaxInUnschedulablePodsDuration)."""
+NONE: frozenset[tuple[str, str]] = frozenset()
 PARKED_PAUSE = 1.0
 """Seconds between two looks: each such wake makes kube-scheduler try others, too."""
 
@@ -186,9 +189,10 @@ class HeldBack:
         if pods:
             self._spawn(self._wake([_Held(pod) for pod in pods]))
 
-    def retry(self, pod: Pod, node: str) -> None:
-        """Have a pod tried again at once that was refused in preempt, also on ``node``."""
-        self._spawn(self._wake([_Held(pod, node=node)]))
+    def retry(self, pods: Iterable[tuple[Pod, str]]) -> None:
+        """Have pods tried again at once that were refused in preempt, each also on a node."""
+        if waiting := [_Held(pod, node=node) for pod, node in pods]:
+            self._spawn(self._wake(waiting))
 
     def round(self) -> None:
         """Try again to wake some that could not be written, namespaces by turns.
@@ -238,7 +242,8 @@ class HeldBack:
                     return
                 _put(self._failed, held.pod, held)
 
-        await each(_by_event(self._to_write(waiting)), self._at_a_time, one)
+        groups = _by_event(self._to_write(waiting), self._source.snapshot())
+        await each(groups, self._at_a_time, one)
 
     def _to_write(self, waiting: Sequence[_Held]) -> list[_Held]:
         """Return those for which something is written now; others are parked again, or forgotten
@@ -260,19 +265,40 @@ class HeldBack:
         return found
 
 
-def _by_event(waiting: Sequence[_Held]) -> list[list[_Held]]:
+def _by_event(waiting: Sequence[_Held], snapshot: Snapshot) -> list[list[_Held]]:
     """Group those that one event wakes: of pods refused in preempt, the most urgent of a scheduler
-    wakes the others. It is the first of its group."""
-    groups: dict[str, list[_Held]] = {}
+    wakes the others. It is the first of its group.
+
+    Source: NodeVolumeLimits waits for the end of a pod with volumes, VolumeRestrictions for that of
+    a pod with the same claim or disk (isSchedulableAfterAssignedPodDeleted).
+    """
+    groups: dict[tuple[str, bool, str], list[_Held]] = {}
     alone: list[list[_Held]] = []
+    used = _claims_used(snapshot) if any(h.node and h.pod.shape.volumes for h in waiting) else NONE
     for held in waiting:
         if held.node:
-            groups.setdefault(held.pod.shape.scheduler, []).append(held)
+            shape, at = held.pod.shape, held.pod.namespace
+            own = any(
+                kind in (EXCLUSIVE_DISK, OVERSIZE) or (at, kind) in used for kind in shape.volumes
+            )
+            event = (shape.scheduler, bool(shape.volumes), held.pod.uid if own else "")
+            groups.setdefault(event, []).append(held)
         else:
             alone.append([held])
     for group in groups.values():
         group.sort(key=lambda held: -held.pod.priority)
     return [*alone, *groups.values()]
+
+
+def _claims_used(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
+    """Return the namespace and kind (PodShape.volumes) of claims that pods on nodes name."""
+    return frozenset(
+        (pod.namespace, kind)
+        for pods in snapshot.bound.values()
+        for pod in pods
+        for kind in pod.shape.volumes
+        if kind != VOLUME_CLAIM
+    )
 
 
 def _put(kept: Shares[str, Value], pod: Pod, value: Value) -> None:
