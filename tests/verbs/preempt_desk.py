@@ -128,7 +128,7 @@ class Desk:
                         park=self._park,
                         asked=lambda uid, namespace, nodes: None,
                         allowed=lambda pod, nodes: self.parked.pop(pod.uid, None),
-                        retry=lambda pod, node: say("again", node),
+                        retry=lambda pods: [say("again", node) for _, node in pods],
                         settled=lambda pod: self.parked.pop(pod.uid, None),
                     ),
                     nominations=SimpleNamespace(clear=lambda pods, node: say("cleared", node)),
