@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import count
 from typing import Any, TypeVar
@@ -47,6 +47,11 @@ Answer = TypeVar("Answer")
 Meta = Mapping[str, Any]
 """A pod's metadata."""
 log = structlog.get_logger("gang")
+
+
+def passing(error: ApiError) -> bool:
+    """Whether an error passes by itself: overload, an outage, no answer."""
+    return isinstance(error, TooManyRequests | Unavailable)
 
 
 class EvictionRefused(Exception):  # noqa: N818 - an answer of the API server, not a fault of ours
@@ -97,30 +102,28 @@ class Evictor:
         """
 
         async def one(victim: Victim) -> None:
-            pause = FIRST_PAUSE
-            for attempt in count(1):
-                if not wanted(victim):
-                    return
+            budget = victim.uid in budgeted
+            seconds = REQUEST_SECONDS if budget else REHEARSAL_SECONDS
+
+            async def ask() -> None:
                 try:
-                    async with self._rehearsals:
-                        budget = victim.uid in budgeted
-                        seconds = REQUEST_SECONDS if budget else REHEARSAL_SECONDS
-                        await self._remove(victim, budgeted=budget, seconds=seconds, dry_run=True)
+                    await self._remove(victim, budgeted=budget, seconds=seconds, dry_run=True)
                 except NotFound:
-                    return
-                except ApiError as error:
-                    conflict = isinstance(error, Conflict)
-                    if conflict and await self._left(victim):
-                        return
-                    again = conflict or passing(error)
-                    if not again or attempt >= self.attempts:
-                        self._listener.evicted(Removal.REFUSED)
-                        readable = not unclear(error) or await self._readable(victim)
-                        raise EvictionRefused(victim, error, readable=readable) from error
-                    await self.pause(pause, error)
-                    pause *= 2
-                else:
-                    return
+                    pass
+                except Conflict:
+                    if not await self._left(victim):
+                        raise
+
+            try:
+                await self._tried(
+                    ask,
+                    lambda: wanted(victim),
+                    lambda error: isinstance(error, Conflict) or passing(error),
+                )
+            except ApiError as error:
+                self._listener.evicted(Removal.REFUSED)
+                readable = not unclear(error) or await self._readable(victim)
+                raise EvictionRefused(victim, error, readable=readable) from error
 
         await each(victims, self.concurrency, one)
 
@@ -139,26 +142,39 @@ class Evictor:
             namespace, name = named
             path = f"/apis/policy/v1/namespaces/{quote(namespace)}/poddisruptionbudgets"
             params = {"fieldSelector": f"metadata.name={name}"}
-            pause = FIRST_PAUSE
-            for attempt in count(1):
-                if not wanted():
-                    return
-                try:
-                    async with self._rehearsals:
-                        listed = await answered(self._client.get(path, params=params))
-                    if "items" not in listed:
-                        raise Unavailable(200, "NoList", f"GET {path}: the answer is no list")
-                except ApiError as error:
-                    if not passing(error) or attempt >= self.attempts:
-                        raise
-                    await self.pause(pause, error)
-                    pause *= 2
-                else:
-                    found.extend(decode_budget(item) for item in listed["items"] or ())
-                    return
+
+            async def ask() -> list[dict[str, Any]]:
+                listed = await answered(self._client.get(path, params=params))
+                if "items" not in listed:
+                    raise Unavailable(200, "NoList", f"GET {path}: the answer is no list")
+                return listed["items"] or []
+
+            found.extend(map(decode_budget, await self._tried(ask, wanted) or ()))
 
         await each(names, self.concurrency, one)
         return found
+
+    async def _tried(
+        self,
+        ask: Callable[[], Awaitable[Answer]],
+        wanted: Callable[[], bool],
+        again: Callable[[ApiError], bool] = passing,
+    ) -> Answer | None:
+        """Ask before the first eviction, ``attempts`` times at most where an error is such that it
+        is asked ``again``; None when it is not ``wanted`` any more. Raises ApiError."""
+        pause = FIRST_PAUSE
+        for attempt in count(1):
+            if not wanted():
+                break
+            try:
+                async with self._rehearsals:
+                    return await ask()
+            except ApiError as error:
+                if not again(error) or attempt >= self.attempts:
+                    raise
+                await self.pause(pause, error)
+                pause *= 2
+        return None
 
     async def remove(
         self,
@@ -295,11 +311,6 @@ class Evictor:
         else:
             request = self._client.delete(_pod_path(victim), uid=uid, grace=grace, dry_run=dry_run)
         await answered(request, seconds)
-
-
-def passing(error: ApiError) -> bool:
-    """Whether an error passes by itself: overload, an outage, no answer."""
-    return isinstance(error, TooManyRequests | Unavailable)
 
 
 def unclear(error: ApiError) -> bool:

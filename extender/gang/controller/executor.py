@@ -224,7 +224,10 @@ class Executor:
             case ReadBudgets(preemption, names, accepted, reads, seconds):
                 await asyncio.sleep(seconds)
                 try:
-                    budgets = await self._evictor.budgets(names, lambda: not preemption.over)
+                    planned = PreemptionState.PLANNED
+                    budgets = await self._evictor.budgets(
+                        names, lambda: preemption.state is planned
+                    )
                 except (ApiError, InvalidInput) as failed:
                     return BudgetsNotRead(preemption.id, str(failed))
                 return BudgetsRead(preemption.id, budgets, names, accepted, reads)
