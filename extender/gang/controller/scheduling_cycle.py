@@ -172,20 +172,20 @@ class SchedulingCycle:
                 return self._refuse(waits, version, verb, 0.0, gang)
             began = self._clocks.monotonic()
             snapshot = self._evidence.beside(gang, snapshot)
-            if before is not None and before.has_evicted:
-                snapshot = replace(snapshot, evicted_from=before.evicted_from)
+            if before is not None and (nodes := before.evicted_from):
+                snapshot = replace(snapshot, evicted_from=nodes)
             kept = self._kept(gang)
             struck = both(self._struck(gang, snapshot, masks), kept)
             lists, held = self._lists(gang, offered, asked), self._reservations.holds()
             free = self._free(candidates)
             causes = {pod.namespace for pod in before.displaced_by} if before else frozenset()
             answer = await self._search(gang, snapshot, struck, lists, candidates, causes)
-            apart = before is not None and before.overdue and before.has_evicted
-            if apart and isinstance(answer, Plan) and answer.victims:
+            overdue = before is not None and before.overdue
+            if overdue and snapshot.evicted_from and isinstance(answer, Plan) and answer.victims:
                 # Perhaps only to keep members apart of which it is not known if they fit together.
                 snapshot = replace(snapshot, evicted_from=frozenset())
                 answer = await self._search(gang, snapshot, struck, lists, candidates, causes)
-            if isinstance(answer, Plan) and answer.victims and before and before.overdue:
+            if overdue and isinstance(answer, Plan) and answer.victims:
                 more = counted(len(answer.victims), "more pod", "has", "have")
                 why = f"{more} to go for it, and none is evicted for pods that do not go"
                 # That is said of the plan: of the gang it is no refusal that stands.

@@ -181,20 +181,13 @@ class Preemption(Struct, kw_only=True):
         return self.sits or bool(self.answered or self.presumed)
 
     @property
-    def has_evicted(self) -> bool:
-        """Whether pods have gone, or are going, for it or for a plan that it took the place of."""
-        gone = len(self.victims) < len(self.plan.victims)
-        return bool(self.evicted_before or self.sent) or gone
-
-    @property
     def evicted_from(self) -> frozenset[str]:
-        """The nodes of those pods, and of pods that terminated already, whose room it counts on."""
-        if not self.has_evicted:
-            return frozenset()
-        gone = {
+        """The nodes that pods have gone from, or are going from, for it or for a plan that it took
+        the place of. Then also those of pods that terminated already, whose room it counts on."""
+        gone = self.evicted_before.union(
             v.node for v in self.plan.victims if v.uid in self.sent or v.uid not in self.victims
-        }
-        return self.evicted_before | gone | {pod.node for pod in self.plan.waits_for}
+        )
+        return gone.union(pod.node for pod in self.plan.waits_for) if gone else gone
 
     @property
     def sits(self) -> bool:
@@ -463,7 +456,7 @@ class Reservations:
         pod = None if preemption is None else preemption.pods.get(hold.uid)
         if preemption is None or pod is None:
             return frozenset()
-        evicts = preemption.plan.victims or preemption.has_evicted
+        evicts = preemption.plan.victims or preemption.evicted_before
         return pod.shape.limited if evicts else frozenset()
 
     def limited_nodes(
