@@ -47,7 +47,6 @@ PARKED_SECONDS = 30.0
 """After how long a pod that was refused in preempt is tried again if nothing else has woken it."""
 TRIED_SECONDS = 300.0
 """After how long kube-scheduler tries each pod again (podMaxInUnschedulablePodsDuration)."""
-NONE: frozenset[tuple[str, str]] = frozenset()
 PARKED_PAUSE = 1.0
 """Seconds between two looks: each such wake makes kube-scheduler try others, too."""
 
@@ -274,7 +273,9 @@ def _by_event(waiting: Sequence[_Held], snapshot: Snapshot) -> list[list[_Held]]
     """
     groups: dict[tuple[str, bool, str], list[_Held]] = {}
     alone: list[list[_Held]] = []
-    used = _claims_used(snapshot) if any(h.node and h.pod.shape.volumes for h in waiting) else NONE
+    # All pods of the cluster are asked for it: not where one pod waits, as in each preempt.
+    several = sum(1 for held in waiting if held.node and held.pod.shape.volumes) > 1
+    used = _claims_used(snapshot) if several else frozenset[tuple[str, str]]()
     for held in waiting:
         if held.node:
             shape, at = held.pod.shape, held.pod.namespace
@@ -296,6 +297,7 @@ def _claims_used(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
         (pod.namespace, kind)
         for pods in snapshot.bound.values()
         for pod in pods
+        if pod.shape.unmodelled
         for kind in pod.shape.volumes
         if kind != VOLUME_CLAIM
     )
