@@ -16,6 +16,7 @@ Source: DynamicResources of kube-scheduler 1.37. A dry run of preemption frees n
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
@@ -33,23 +34,21 @@ NOT_KNOWN = "devices are allocated by kube-scheduler and are not known here"
 
 def seats_devices(plan: Plan, gang: Gang, snapshot: Snapshot) -> bool:
     """Whether devices are allocated for a member where the plan seats it."""
-    claimed = {pod.uid: pod.shape.devices for pod in gang.pending if pod.shape.unmodelled}
-    return bool(claimed) and any(
-        asked_of_devices(claimed.get(seat.uid, ()), snapshot.nodes[seat.node])
-        for seat in plan.seats
-    )
+    return any(True for _ in _allocating(plan, gang, snapshot))
 
 
 def devices_meet(plan: Plan, gang: Gang, snapshot: Snapshot) -> bool:
     """Whether devices are allocated for several members on a node that pods went from for them."""
+    on = Counter(_allocating(plan, gang, snapshot))
+    return any(on[node] > 1 for node in snapshot.evicted_from)
+
+
+def _allocating(plan: Plan, gang: Gang, snapshot: Snapshot) -> Iterator[str]:
+    """Yield the node of each seat where devices are allocated for its member."""
     claimed = {pod.uid: pod.shape.devices for pod in gang.pending if pod.shape.unmodelled}
-    on = Counter(
-        seat.node
-        for seat in plan.seats
-        if seat.node in snapshot.evicted_from
-        and asked_of_devices(claimed.get(seat.uid, ()), snapshot.nodes[seat.node])
-    )
-    return any(count > 1 for count in on.values())
+    for seat in plan.seats if claimed else ():
+        if asked_of_devices(claimed.get(seat.uid, ()), snapshot.nodes[seat.node]):
+            yield seat.node
 
 
 def where_counted(question: GangQuestion) -> dict[str, frozenset[str]] | None:

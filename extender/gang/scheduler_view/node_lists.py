@@ -71,7 +71,6 @@ class Evicting(Struct, frozen=True):
 
 
 class _Named(Struct, frozen=True):
-    uid: str
     node: str
     """One of the nodes named last."""
     since: float
@@ -194,8 +193,7 @@ class NodeLists:
         named, evicting = frozenset(nodes), NO_NODES
         self._named_for.forget(lambda each: self.asked_at - each.since >= NAMED_SECONDS)
         if named:
-            last = _Named(pod.uid, min(named), self.asked_at)
-            self._named_for.put(pod.uid, last, pod.namespace)
+            self._named_for.put(pod.uid, _Named(min(named), self.asked_at), pod.namespace)
         if victims and pod.shape.volumes and self._source is not None:
             evicting = _evicting(pod, victims, self._source.snapshot())
             named = named.difference(evicting)
