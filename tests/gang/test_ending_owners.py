@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 from msgspec.structs import replace
 
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.objects import GroupObject, Owner
 from extender.model.plan import Code, Refusal
-from extender.model.settings import SeatSettings
-from tests.gang.rig import FAST, Rig, half_evicted, held_back
+from tests.gang.rig import Rig, half_evicted, held_back
 from tests.gang.world import NOW, evicted, group, node, plan_for, pod, snapshot
 
 
@@ -62,21 +59,18 @@ async def test_between_two_evictions_the_second_is_not_sent() -> None:
 
 
 @pytest.fixture
-async def of_three() -> AsyncIterator[Rig]:
+async def of_three(patient: Rig) -> Rig:
     """Of high-0 to high-2, a Job made each, two make the quorum; there is room for two."""
-    settings = replace(FAST, seats=SeatSettings(bind_seconds=300.0, victim_slack_seconds=300.0))
-    async with Rig(settings) as rig:
-        await rig.nodes(2)
-        await rig.classes(low=1, high=100)
-        for i in range(2):
-            await rig.pod(f"low-{i}", cls="low", on=f"n{i}", grace=i)
-        await rig.group("high", 2, "high")
-        for i in range(3):
-            await rig.pod(f"high-{i}", cls="high", group="high", job=f"j{i}")
-        await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 5, "all pods are cached")
-        await rig.preempt("high-0", n0=["low-0"], n1=["low-1"])
-        await rig.until(lambda: rig.cache.pod_named("default", "low-0") is None, "low-0 is gone")
-        yield rig
+    rig = patient
+    for i in range(2):
+        await rig.pod(f"low-{i}", cls="low", on=f"n{i}", grace=i)
+    await rig.group("high", 2, "high")
+    for i in range(3):
+        await rig.pod(f"high-{i}", cls="high", group="high", job=f"j{i}")
+    await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 5, "all pods are cached")
+    await rig.preempt("high-0", n0=["low-0"], n1=["low-1"])
+    await rig.until(lambda: rig.cache.pod_named("default", "low-0") is None, "low-0 is gone")
+    return rig
 
 
 def seated(rig: Rig) -> set[str]:
