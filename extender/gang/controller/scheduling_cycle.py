@@ -186,9 +186,9 @@ class SchedulingCycle:
                 snapshot = replace(snapshot, evicted_from=frozenset())
                 answer = await self._search(gang, snapshot, struck, lists, candidates, causes)
             if overdue and isinstance(answer, Plan) and answer.victims:
-                more = counted(len(answer.victims), "more pod", "has", "have")
-                why = f"{more} to go for it, and none is evicted for pods that do not go"
-                # That is said of the plan: of the gang it is no refusal that stands.
+                more = counted(len(answer.victims), "more pod")
+                why = f"{more} would have to be evicted, because others do not terminate"
+                # This ends the plan, and is no refusal of the gang that stands.
                 return Refusal(gang=key, code=Code.CHANGED, message=why)
             if isinstance(answer, Plan):
                 answer = self._admission.too_many_evictions(answer, gang, before) or answer
@@ -364,8 +364,9 @@ class SchedulingCycle:
     def _retry_run_out(
         self, refusal: Refusal, gang: Gang, snapshot: Snapshot, before: Preemption | None
     ) -> None:
-        """Have members tried again of which kube-scheduler's word counts no more, where it may be
-        why the gang is refused. One that has a seat is tried on it as it is."""
+        """Have members tried again for which no node counts any more that kube-scheduler has named,
+        where that may be why the gang is refused. One that has a seat is tried on it in any case.
+        """
         if before is None and refusal.code in (Code.UNSEEN, Code.INFEASIBLE):
             self._held_back.retry(self._evidence.run_out(gang, snapshot))
 

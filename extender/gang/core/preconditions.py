@@ -256,7 +256,7 @@ class Preconditions:
         gang = self._gang(preemption, self._source.snapshot())
         why = why or (gang_problem(gang) if gang is not None else "")
         if not why and gang is not None and gang.before & preemption.seats.keys():
-            why = f"members of {preemption.key} go with what made them"
+            why = f"members of {preemption.key} are deleted with their owner"
         if why or gang is None or not evicts:
             return why
         if gang.preemptor_priority >= preemption.plan.priority and gang.preempts:

@@ -12,7 +12,7 @@ Of two members on a node kube-scheduler says nothing. So a plan that evicts seat
 volumes of its own on a node, beside any number of members whose claims that one names too. A plan
 that evicts nothing may seat them anywhere: a seat follows kube-scheduler's list of nodes. But where
 it takes the place of one that evicted, it keeps them apart on the nodes that pods went from, as far
-as there is such a plan: kube-scheduler's word about these is of one member, with the pods gone. A
+as there is such a plan: kube-scheduler has accepted these for one member, with the pods gone. A
 member that sits there is such a one.
 """
 
