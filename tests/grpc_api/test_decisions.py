@@ -92,14 +92,12 @@ async def test_only_the_gang_asked_for_is_told() -> None:
 
 async def test_what_a_slow_reader_missed_is_counted() -> None:
     async with serving(Echo(), context=Terms()) as site, calling(site.target) as callers:
-        call = callers.watch.WatchDecisions(watch_pb2.WatchDecisionsRequest())
+        call = callers.watch.WatchDecisions(watch_pb2.WatchDecisionsRequest(backlog=1))
         site.feed.add(made(0))
-        while not site.server.calls.streams():
-            await asyncio.sleep(0.005)
+        found = [await read(call)]  # from here on it reads; its call is counted before that
         # All in one turn of the loop: nothing can be written in between.
         for i in range(1, 1001):
             site.feed.add(made(i))
-        found = [await read(call)]
         while found[-1].decision.message != "1000":
             found.append(await read(call))
         told = [int(each.decision.message) for each in found]
