@@ -254,7 +254,7 @@ class PreemptionWorld(EvictionRequests):
     def snapshot(self) -> Snapshot:
         return _snapshot(self.shown, self.members, self.lost_node)
 
-    def stale(self) -> str | None:
+    def behind(self) -> str | None:
         return None
 
     def problem(self, preemption: Preemption) -> str:

@@ -14,21 +14,27 @@ from tests.gang.rig import HIGH, LOW, Rig, full_cluster
 REAL_DELETE = r"(?!.*dryRun)"
 
 
-async def test_no_unit_is_begun_while_the_cache_is_stale(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+DOWN = pytest.mark.parametrize("seconds", [0.2, 11.0])
+"""For how long a watch has been down: a moment is enough for a node to be cordoned."""
+
+
+@DOWN
+async def test_no_unit_is_begun_while_a_watch_is_down(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     """A member may be gone by now and nobody here knows: the plan waits, and gives up."""
     await full_cluster(rig)
-    mark = rig.server.faults.plan(Fault(times=2, method="PATCH", path="low-./status", delay=2.0))
+    mark = rig.server.faults.plan(Fault(times=2, method="PATCH", path="low-./status", delay=0.2))
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: mark.hits > 0, "victims are being marked")
-    monkeypatch.setattr(rig.cache, "stale_for", lambda: 11.0)
+    monkeypatch.setattr(rig.cache, "stale_for", lambda: seconds)
     await rig.until(lambda: "gave-up" in rig.outcomes("high"), "it gives up")
     assert await rig.names() == {*LOW, *HIGH}
 
 
-async def test_no_seats_open_while_the_cache_is_stale(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+@DOWN
+async def test_no_seats_open_while_a_watch_is_down(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     """A seat's node may be closed or taken by now: who is answered then starts in part."""
     await full_cluster(rig)
@@ -37,7 +43,7 @@ async def test_no_seats_open_while_the_cache_is_stale(
     )
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: mark.hits > 0, "victims are being evicted")
-    monkeypatch.setattr(rig.cache, "stale_for", lambda: 11.0)
+    monkeypatch.setattr(rig.cache, "stale_for", lambda: seconds)
     await rig.until_names(*HIGH)
     preemption = next(iter(rig.coordinator.reservations))
     await rig.until(lambda: not preemption.victims, "the victims are seen gone")

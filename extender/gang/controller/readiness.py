@@ -36,3 +36,13 @@ class Readiness:
         if self._source.stale_for() > self._stale_seconds:
             return "the cache is stale: a watch is down and has brought nothing for too long"
         return None
+
+    def behind(self) -> str | None:
+        """Return why nothing irreversible may rest on the cache now: some watch is down.
+
+        What ``stale`` permits is a plan, which is compared again before its first eviction. An
+        eviction, or a seat that is given away, is not taken back.
+        """
+        if self._source.stale_for() > 0:
+            return "a watch is down: the cluster may have changed since"
+        return None

@@ -44,8 +44,8 @@ SPARING_REPLANS = 2
 class Freshness(Protocol):
     """Whether the cache is up to date."""
 
-    def stale(self) -> str | None:
-        """Return why nothing can be compared now, None when it can."""
+    def behind(self) -> str | None:
+        """As PlanView.behind."""
 
 
 class Spares(Protocol):
@@ -76,7 +76,7 @@ class Preconditions:
         self._offers = offers
         self._node_lists = node_lists
         self._evicted = evicted
-        self.stale = freshness.stale
+        self.behind = freshness.behind
         self.leaves = check.leaves
         self.there = check.there
         self.gang_of = check.gang_of

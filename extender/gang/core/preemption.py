@@ -429,8 +429,9 @@ class PlanView(victim_group.View, Protocol):
     def snapshot(self) -> Snapshot:
         """Return the newest snapshot."""
 
-    def stale(self) -> str | None:
-        """Return why nothing can be compared now, None when it can."""
+    def behind(self) -> str | None:
+        """Return why nothing can be compared now, None when it can: while some watch is down the
+        cluster may have changed, and neither an eviction nor a seat given away is taken back."""
 
     def problem(self, preemption: Preemption) -> str:
         """Return why a plan does not hold, "" when it does."""
@@ -596,7 +597,7 @@ def permits(plans: Plans, uid: str, view: PlanView) -> tuple[bool, Compared | No
         return untouched, None
     group, claim = untouched
     preemption = plans.of(claim)
-    if preemption is None or preemption.state is not EVICTING or view.stale() is not None:
+    if preemption is None or preemption.state is not EVICTING or view.behind() is not None:
         return False, None
     nodes, spared_at, gang = preemption.nodes, preemption.spared_at, claim.compared
     compares = preemption.doubted
@@ -957,7 +958,7 @@ class _Step:
             if preemption.state is EVICTING and preemption.victims.keys() <= preemption.sent:
                 self._enter(preemption, WAITING)
             return
-        if self.view.stale() is not None:
+        if self.view.behind() is not None:
             return  # what it would be compared with is old; Tick comes back to it
         why = self.view.problem(preemption)
         if why:
@@ -1005,7 +1006,7 @@ class _Step:
         self._each(self._deadline)
         if self.now >= self.plans.looks_after:
             self.plans.looks_after = self.now + LOOK_AFTER_SECONDS
-            self._victims(LookAll(fresh=self.view.stale() is None))
+            self._victims(LookAll(fresh=self.view.behind() is None))
         snapshot, chooses = self.view.snapshot(), not self.plans.settings.enforce.everybody
         # Whom the extender acts for hangs on the labels of namespaces, where it is not everybody.
         ground = (snapshot.nodes, snapshot.namespaces if chooses else None)
