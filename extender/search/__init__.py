@@ -15,5 +15,5 @@ Rooms, each importing only from those below it (pyproject.toml):
 ``problem``     what is asked and answered; its check, its cost, the check of an answer
 ==============  ==================================================================================
 
-docs/search.md has the model, the proofs, and a map from each section to its files.
+docs/search.md has the model and the proofs, docs/search-solvers.md a map to the files.
 """

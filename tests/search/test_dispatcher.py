@@ -14,7 +14,7 @@ from extender.search.problem import Infeasible, Problem, Solution
 from extender.search.seating.patterns import TooWide
 from tests.search.build import COMPILED, WORK, cluster
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "search.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "search-solvers.md"
 
 
 def with_classes(count: int) -> Problem:

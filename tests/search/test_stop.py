@@ -30,7 +30,7 @@ SCARCE = 0.6
 """Seconds more for a first answer where the quick ways exceed a hard budget."""
 FIRST, FIRST_WIDE = 60e-6, 100e-6
 """Seconds for reading and first answers, each unit and each node of a class (docs/search.md,
-what ends a search); of numbers beyond the core's."""
+When time ends); of numbers beyond the core's."""
 MORE = 0.05
 """Seconds of work that a search may need to come to an end, on the machine of ``YARDSTICK``."""
 YARDSTICK = 0.03

@@ -48,42 +48,61 @@ templates_path = ["templates"]
 # Page -> what its table of contents has: captions with pages, in the order of a first visit.
 CONTENTS: dict[str, dict[str, list[str]]] = {
     "README": {
-        "First": ["docs/observe", "docs/install", "docs/migrate", "docs/console", "docs/cli"],
-        "Run it": [
+        "Use": [
+            "docs/concepts",
+            "docs/observe",
+            "docs/install",
+            "docs/systems/README",
+            "docs/migrate",
+        ],
+        "Operate": [
             "docs/operations",
             "docs/reference/configuration",
             "docs/reference/metrics",
+            "docs/runbooks",
+            "docs/console",
+            "docs/cli",
+            "docs/grpc",
             "docs/security",
             "docs/tenants",
-            "docs/runbooks",
-            "docs/systems/README",
         ],
-        "More ways in": ["docs/barrier", "docs/plugin", "docs/grpc"],
-        "How it works": [
-            "docs/architecture",
+        "Understand": [
             "docs/search",
-            "docs/search-core",
-            "docs/mutation",
             "docs/checked",
             "docs/actuation",
             "docs/reservations",
             "docs/nominations",
+            "docs/barrier",
+            "docs/plugin",
             "docs/fairness",
-            "docs/reliability",
             "docs/benchmarks/README",
         ],
-        "The project": [
-            "CHANGELOG",
+        "Change": [
             "CONTRIBUTING",
+            "docs/architecture",
+            "docs/search-solvers",
+            "docs/search-core",
+            "docs/reliability",
+            "docs/mutation",
+            "docs/measurements",
             "docs/dependencies",
             "docs/releasing",
+            "CHANGELOG",
             "SECURITY",
             "CODE_OF_CONDUCT",
         ],
     },
     "docs/runbooks": {"": ["runbooks/*"]},
     "docs/systems/README": {"": ["*"]},
-    "docs/benchmarks/README": {"": ["*"]},
+    "docs/measurements": {
+        "": [
+            "docs/benchmarks/search",
+            "docs/benchmarks/against-kubernetes",
+            "docs/benchmarks/lost-work",
+            "docs/benchmarks/throughput",
+            "docs/benchmarks/extender",
+        ]
+    },
     "CONTRIBUTING": {
         "": [
             "bench/README",

@@ -5,7 +5,7 @@ the best answer it has; later to come back with nothing; and when it does not he
 an exception is raised in its thread, the thread is left to itself and another one made, with a
 planner that knows nothing of what the old one may have left half done. What not even an
 exception reaches is compiled code, which asks its clock: a thread that is still there after all
-this makes /livez fail (docs/search.md says what bounds each loop).
+this makes /livez fail (docs/search-solvers.md says what bounds each loop).
 """
 
 from __future__ import annotations
