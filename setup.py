@@ -1,8 +1,8 @@
 """Build the compiled search where a C++ compiler is at hand; install without it elsewhere.
 
-Everything else is declared in pyproject.toml. The extensions are optional: when
-they cannot be built, extender.search.solver falls back to plain Python and
-says so. PODGROUP_BUILD names another build, for tests (tools/checked_core.py):
+Everything else is declared in pyproject.toml. The page for the registry is README.md with absolute
+links. The extensions are optional: when they cannot be built, extender.search.solver falls back to
+plain Python and says so. PODGROUP_BUILD names another build, for tests (tools/checked_core.py):
 
 ``checked``     whatever C++ leaves undefined ends the process with a message: overflow of signed
                 integers, division by zero, shifts too far, and places outside a vector, a memory
@@ -16,6 +16,8 @@ only C can call.
 """
 
 import os
+import re
+import tomllib
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -134,7 +136,22 @@ class Wheel(bdist_wheel):
         super().run()
 
 
+def registry_page() -> str:
+    """README.md with absolute links, to the files of this version."""
+    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    repository, tag = project["urls"]["Repository"], f"v{project['version']}"
+    relative = r"(!?)(\[[^\]]*\])\((?!https?:|mailto:|#)"
+
+    def absolute(link: re.Match[str]) -> str:
+        view = "raw" if link[1] else "blob"
+        return f"{link[1]}{link[2]}({repository}/{view}/{tag}/"
+
+    return re.sub(relative, absolute, Path("README.md").read_text())
+
+
 setup(
+    long_description=registry_page(),
+    long_description_content_type="text/markdown",
     ext_modules=extensions(),
     options={"build_ext": {"parallel": AT_ONCE}},
     cmdclass={"bdist_wheel": Wheel},

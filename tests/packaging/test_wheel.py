@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -21,6 +22,8 @@ def built(tree: Path, *, compiler: bool, broken: bool = False) -> subprocess.Com
     text = (ROOT / "setup.py").read_text()
     few = re.sub(r"(?s)MODULES = \(.*?\n\)", 'MODULES = ("cover", "mckp")', text, count=1)
     assert few != text
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree)
     (tree / CORE).mkdir(parents=True)
     (tree / "setup.py").write_text(few)
     (tree / CORE / "cover.pyx").write_text("one = 1\n")
@@ -36,6 +39,14 @@ def built(tree: Path, *, compiler: bool, broken: bool = False) -> subprocess.Com
         timeout=240,
         check=False,
     )
+
+
+def page(tree: Path) -> str:
+    """The METADATA of the one wheel, which ends with the page that a registry shows."""
+    (wheel,) = (tree / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [each for each in archive.namelist() if each.endswith(".dist-info/METADATA")]
+        return archive.read(name).decode()
 
 
 def contents(tree: Path) -> tuple[str, list[str], str]:
@@ -56,6 +67,14 @@ def test_without_a_compiler_it_is_for_any_platform(tmp_path: Path) -> None:
     assert not compiled
     assert "Root-Is-Purelib: true" in told
     assert "nothing could be compiled" in done.stdout + done.stderr
+    head, _, text = page(tmp_path).partition("\n\n")
+    for word in ("Author", "Classifier", "Project-URL: Repository", "License-Expression"):
+        assert f"\n{word}" in head
+    links = re.findall(r"\]\(([^)\s]+)", text)
+    assert len(links) > 30
+    assert [link for link in links if not link.startswith("https://")] == []
+    (picture,) = re.findall(r"!\[[^\]]*\]\((\S+)\)", text)
+    assert re.search(r"/raw/v[\d.]+/docs/images/", picture)
 
 
 @pytest.mark.skipif(not any(map(os.path.exists, ("/usr/bin/c++", "/usr/bin/g++"))), reason="no C++")
