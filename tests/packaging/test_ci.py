@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,6 +84,16 @@ SECTIONS = sorted(
     set(re.findall(r"^section_(\w+)\(", (ROOT / ".ci" / "run").read_text(), re.MULTILINE))
     - {"everything"}
 )
+
+
+def test_the_workflow_calls_every_section() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "checks.yml").read_text())
+    section = workflow["jobs"]["section"]
+    assert section["strategy"]["matrix"]["section"] == SECTIONS
+    assert section["steps"][-1]["run"] == ".ci/run ${{ matrix.section }}"
+    # A tag of somebody else's action can be moved.
+    for step in section["steps"]:
+        assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", step.get("uses", "a@" + "0" * 40))
 
 
 def calls_of(ci: Ci, *sections: str) -> set[str]:
