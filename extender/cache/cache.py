@@ -26,7 +26,7 @@ from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Forbidden
 from extender.model.errors import NotReady
 from extender.model.group_sources import OPTIONAL
-from extender.model.objects import Pod
+from extender.model.objects import Node, Pod
 from extender.model.owner_kinds import JOB, PARTLY_DONE, PRIORITY_KINDS
 from extender.model.settings import CacheSettings
 from extender.model.snapshot import Snapshot
@@ -152,6 +152,10 @@ class Cache:
     def pod_named(self, namespace: str, name: str) -> Pod | None:
         """Return the non-finished pod that has this name now."""
         return self.store.pods.named(namespace, name)
+
+    def node(self, name: str) -> Node | None:
+        """Return a node by name."""
+        return self.store.nodes.rows.get(name)
 
     def free(self, node: str) -> dict[str, int] | None:
         """Return what is free on a node by resource (may be negative), None when unknown."""

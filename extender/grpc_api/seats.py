@@ -19,6 +19,7 @@ from extender.grpc_api.message_reading import write
 from extender.grpc_api.messages import amounts, int32, made
 from extender.grpc_api.source import GrpcSource
 from extender.grpc_api.waiters import Waiters
+from extender.model.extended_resources import limited_on
 from extender.model.objects import Requests
 from extender.model.plan import Hold, LeavingPod
 from extender.pb.podgroup.v1 import watch_pb2
@@ -142,6 +143,7 @@ class SeatBoard:
         held.sort(key=lambda each: (-each[0].priority, each[0].uid))
         if not held:
             return None
+        here = self._present().cluster.node(node)
         return watch_pb2.NodeSeats(
             node_name=node,
             seats=[
@@ -154,7 +156,7 @@ class SeatBoard:
                     and preemption.firm,
                     awaited=_leaving(awaited),
                     asked=amounts(asked) if awaited else (),
-                    volumes="volumes" in (limited := reservations.limited(hold)),
+                    volumes="volumes" in (limited := limited_on(here, reservations.limited(hold))),
                     devices="devices" in limited,
                 )
                 for hold, awaited, asked in held

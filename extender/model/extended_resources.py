@@ -18,6 +18,8 @@ from extender.model.owner_kinds import DEVICE_CLASS_SOURCE
 NOT_COUNTED = 2**40 - 1
 """What a node offers of a resource for which kube-scheduler allocates devices there."""
 NONE: frozenset[str] = frozenset()
+KINDS = ("volumes", "devices")
+"""Of PodShape.limited: those that are no resource's name."""
 
 
 def named_by(objects: Iterable[GroupObject]) -> frozenset[str]:
@@ -54,6 +56,17 @@ def counted(offered: Requests) -> Requests:
     if not any(amount == NOT_COUNTED for _, amount in offered):
         return offered
     return tuple(each for each in offered if each[1] != NOT_COUNTED)
+
+
+def limited_on(node: Node | None, needs: Iterable[str]) -> frozenset[str]:
+    """Return of what a pod needs (PodShape.limited) what is limited on the node: "volumes" and
+    "devices". None is a node that is not known."""
+    offered = {} if node is None else dict(node.allocatable)
+    return frozenset(
+        each if each in KINDS else "devices"
+        for each in needs
+        if each in KINDS or offered.get(each, NOT_COUNTED) == NOT_COUNTED
+    )
 
 
 def asked_of_devices(claimed: Iterable[str], node: Node) -> bool:

@@ -108,11 +108,12 @@ DEVICE_CLASS = "deviceClass"
 """Among PodShape.unmodelled, with its name: a resource request that a DeviceClass answers."""
 EXTENDED_RESOURCE = "extendedResource"
 """Among PodShape.unmodelled, with its name and amount: a resource that a DeviceClass names."""
-CLAIMED = (CLAIM, CLAIM_TEMPLATE, DEVICE_CLASS)
-"""Among PodShape.unmodelled: devices, whatever the node offers itself."""
 DEVICES = frozenset((CLAIM, CLAIM_TEMPLATE, DEVICE_CLASS, EXTENDED_RESOURCE))
 
 VOLUMES = frozenset((VOLUME_CLAIM, EXCLUSIVE_DISK, OVERSIZE))
+LIMITED = dict.fromkeys((VOLUME_CLAIM, EXCLUSIVE_DISK), "volumes") | dict.fromkeys(
+    DEVICES, "devices"
+)
 
 
 class PodShape(Struct, frozen=True, gc=False):
@@ -142,10 +143,13 @@ class PodShape(Struct, frozen=True, gc=False):
     @property
     def limited(self) -> frozenset[str]:
         """What the pod needs of which only kube-scheduler knows how much a node has left: "volumes"
-        and "devices"."""
-        kinds = {each.partition(" ")[0] for each in self.unmodelled}
-        needs = {"volumes": VOLUMES, "devices": CLAIMED}
-        return frozenset(name for name, each in needs.items() if not kinds.isdisjoint(each))
+        and "devices", and by name what is devices on nodes that do not offer it (limited_on)."""
+        told = (each.split(" ") for each in self.unmodelled)
+        return frozenset(
+            each[1] if each[0] == EXTENDED_RESOURCE else LIMITED[each[0]]
+            for each in told
+            if each[0] in LIMITED
+        )
 
     @property
     def volumes(self) -> tuple[str, ...]:

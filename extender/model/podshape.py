@@ -63,7 +63,7 @@ _claim = msgspec.json.Decoder(RawVolumeClaim)
 _claims = msgspec.json.Decoder(list[RawResourceClaim])
 
 MOST_UNMODELLED = 32
-"""Claims of one pod that are told apart by name; of more only that there are some."""
+"""Claims of one pod that are told apart by name; of more only that there are some of a kind."""
 
 
 class _Template(Struct, frozen=True, gc=False):
@@ -355,9 +355,17 @@ def _unmodelled(spec: RawPodSpec) -> tuple[str, ...]:
             else:
                 found.add(_named(CLAIM, each.resource_claim_name))
     found.update(_node_features(spec))
-    if len(found) > MOST_UNMODELLED:
-        found = {*sorted(found)[:MOST_UNMODELLED], OVERSIZE}
-    return tuple(sorted(found)) if found else ()
+    return _cut(found) if found else ()
+
+
+def _cut(found: set[str]) -> tuple[str, ...]:
+    """Return them sorted, and no more than are told apart: the first of each kind in any case."""
+    told = sorted(found)
+    if len(told) > MOST_UNMODELLED:
+        kinds = [each.partition(" ")[0] for each in told]
+        ranks = sorted((kinds[:i].count(kind), i) for i, kind in enumerate(kinds))
+        told = sorted([told[i] for _, i in ranks[:MOST_UNMODELLED]] + [OVERSIZE])
+    return tuple(told)
 
 
 def _named(kind: str, name: str | None) -> str:

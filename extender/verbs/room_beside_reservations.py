@@ -14,7 +14,8 @@ from msgspec import Struct
 from extender.gang.core.reservations import Reservations
 from extender.gang.plan.booking import keep_off
 from extender.gang.runtime.clocks import Clocks
-from extender.model.objects import GangKey, Pod, Requests
+from extender.model.extended_resources import limited_on
+from extender.model.objects import GangKey, Node, Pod, Requests
 from extender.model.texts import some
 from extender.verbs.allowances import Allowances, Pods
 
@@ -23,6 +24,9 @@ NONE: frozenset[str] = frozenset()
 
 class Rooms(Pods, Protocol):
     """What is needed of the cache here."""
+
+    def node(self, name: str) -> Node | None:
+        """Return a node by name."""
 
     def short(self, node: str, wants: Iterable[tuple[str, int]]) -> str | None:
         """Return a resource of which the node has less free than wanted (KeyError: unknown)."""
@@ -66,7 +70,7 @@ class Spare:
         ]
         if claim is None and not booked:
             return None
-        if claim is not None and claim.limited and (shared := claim.limited & pod.shape.limited):
+        if claim is not None and (shared := self._shared(claim.limited, pod.shape.limited, node)):
             told = _told(claim.gangs, pod.namespace)
             return f"its room is held for {told}, whose members need {min(shared)} too"
         held: Mapping[str, int] = {} if claim is None else claim.amounts
@@ -89,6 +93,12 @@ class Spare:
         gangs = {each.hold.gang for each in booked}.union(() if claim is None else claim.gangs)
         told = _told(tuple(sorted(gangs)), pod.namespace)
         return f"its room is {'booked' if claim is None else 'held'} for {told} (short of {short})"
+
+    def _shared(self, held: frozenset[str], needs: frozenset[str], node: str) -> frozenset[str]:
+        if not (held and needs):
+            return NONE
+        found = self._rooms.node(node)
+        return limited_on(found, held) & limited_on(found, needs)
 
     def offered(self, pod: Pod, node: str) -> None:
         """Note that the pod may be assumed on the node from now on."""

@@ -42,7 +42,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, no
 		made.kept.Store(true)
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "seats are held there, and the extender does not answer")
 	}
-	if why := noRoom(made.wants, made.priority, pod, held, node); why != "" {
+	if why := p.noRoom(made.wants, made.priority, pod, held, node); why != "" {
 		made.kept.Store(true)
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
@@ -50,7 +50,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, no
 }
 
 // noRoom returns why a pod does not fit beside the seats of a node, "" when it does or none is in its way.
-func noRoom(wants fwk.Resource, priority int32, pod *v1.Pod, held *mirror.Node, node fwk.NodeInfo) string {
+func (p *Plugin) noRoom(wants fwk.Resource, priority int32, pod *v1.Pod, held *mirror.Node, node fwk.NodeInfo) string {
 	var against []mirror.Seat
 	for _, seat := range held.Seats {
 		if seat.Pod != pod.UID && (seat.Priority >= priority || seat.Firm) {
@@ -80,7 +80,7 @@ func noRoom(wants fwk.Resource, priority int32, pod *v1.Pod, held *mirror.Node, 
 	}
 	limited := ""
 	switch {
-	case devices && claimsDevices(pod, wants):
+	case devices && p.claimsDevices(pod, wants, node):
 		limited = "devices"
 	case volumes && hasVolumes(pod):
 		limited = "volumes"
@@ -110,13 +110,18 @@ func hasVolumes(pod *v1.Pod) bool {
 	})
 }
 
-// claimsDevices tells whether kube-scheduler allocates devices for a pod wherever it goes.
-func claimsDevices(pod *v1.Pod, wants fwk.Resource) bool {
+// claimsDevices tells whether kube-scheduler allocates devices for a pod on this node: for a claim, or
+// for a resource that a DeviceClass names and that the node does not offer itself.
+func (p *Plugin) claimsDevices(pod *v1.Pod, wants fwk.Resource, node fwk.NodeInfo) bool {
 	if len(pod.Spec.ResourceClaims) > 0 {
 		return true
 	}
+	manager := p.handle.SharedDRAManager()
 	for name := range wants.GetScalarResources() {
 		if strings.HasPrefix(string(name), resourceapi.ResourceDeviceClassPrefix) {
+			return true
+		}
+		if node.GetAllocatable().GetScalarResources()[name] == 0 && manager != nil && manager.DeviceClassResolver().GetDeviceClass(name) != nil {
 			return true
 		}
 	}
@@ -127,8 +132,9 @@ func claimsDevices(pod *v1.Pod, wants fwk.Resource) bool {
 func short(wants fwk.Resource, claims mirror.Amounts, node fwk.NodeInfo) string {
 	has, used := node.GetAllocatable(), node.GetRequested()
 	lacks := func(name string, want, has, used int64) bool {
-		// Where seats claim none of it, other plugins tell: devices may be allocated for it.
-		return want > 0 && claims[name] > 0 && want > has-used-claims[name]
+		// Where the node has none of it, or seats claim none, other plugins tell: devices may be
+		// allocated for it.
+		return want > 0 && has > 0 && claims[name] > 0 && want > has-used-claims[name]
 	}
 	switch {
 	case lacks("pods", 1, int64(has.GetAllowedPodNumber()), int64(len(node.GetPods()))):

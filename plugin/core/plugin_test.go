@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,7 +34,25 @@ type cluster struct {
 	fwk.Handle
 	refused sets.Set[string]
 	probed  []string
+	named   sets.Set[v1.ResourceName]
 }
+
+// devices stands for what kube-scheduler knows of DeviceClasses: they name the resources in named.
+type devices struct {
+	fwk.SharedDRAManager
+	named sets.Set[v1.ResourceName]
+}
+
+func (d devices) DeviceClassResolver() fwk.DeviceClassResolver { return d }
+
+func (d devices) GetDeviceClass(name v1.ResourceName) *resourceapi.DeviceClass {
+	if !d.named.Has(name) {
+		return nil
+	}
+	return &resourceapi.DeviceClass{}
+}
+
+func (c *cluster) SharedDRAManager() fwk.SharedDRAManager { return devices{named: c.named} }
 
 func (c *cluster) RunPreFilterPlugins(context.Context, fwk.CycleState, *v1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {
 	return nil, nil, nil
@@ -224,10 +244,13 @@ func TestPodsWithVolumesAndDevicesAreKeptOffLikeInTheExtender(t *testing.T) {
 		t.Fatal(err)
 	}
 	var cases []struct {
-		Case string
-		Told []string
-		Pod  v1.PodSpec
-		Kept string
+		Case   string
+		Member v1.PodSpec
+		Told   []string
+		Pod    v1.PodSpec
+		Kept   string
+		Named  []v1.ResourceName
+		Offers v1.ResourceList
 	}
 	if err := json.Unmarshal(data, &cases); err != nil || len(cases) == 0 {
 		t.Fatal(len(cases), err)
@@ -235,11 +258,21 @@ func TestPodsWithVolumesAndDevicesAreKeptOffLikeInTheExtender(t *testing.T) {
 	for _, each := range cases {
 		told := held("n1", "u", 10, 1000, false)
 		told.Seats[0].Volumes, told.Seats[0].Devices = slices.Contains(each.Told, "volumes"), slices.Contains(each.Told, "devices")
-		made, _ := plugin(mirror.View{State: seats(t, told), Fresh: true}, &verbs{}, Hold)
+		for name, amount := range requests(&v1.Pod{Spec: each.Member}).GetScalarResources() {
+			// The extender counts none of what is named after a DeviceClass.
+			if !strings.HasPrefix(string(name), resourceapi.ResourceDeviceClassPrefix) {
+				told.Seats[0].Requests = append(told.Seats[0].Requests, &pb.ResourceAmount{Name: string(name), Amount: amount})
+			}
+		}
+		made, handle := plugin(mirror.View{State: seats(t, told), Fresh: true}, &verbs{}, Hold)
+		handle.named = sets.New(each.Named...)
 		one := pod("p", 10, "1", nil)
 		each.Pod.Priority = one.Spec.Priority
 		one.Spec = each.Pod
 		ask := func(node fwk.NodeInfo) *fwk.Status {
+			offering := node.Node().DeepCopy()
+			maps.Copy(offering.Status.Allocatable, each.Offers)
+			node.SetNode(offering)
 			state := framework.NewCycleState()
 			state.Write(stateKey, &podState{seats: made.view().State, wants: requests(one), priority: priority(one)})
 			return made.Filter(t.Context(), state, one, node)

@@ -146,6 +146,10 @@ class Stream:
         """As the cache has it."""
         return self._pods.get(uid)
 
+    def node(self, name: str) -> Node | None:
+        """As the cache has it."""
+        return self._state.nodes.get(name)
+
     def short(self, name: str, wants: Iterable[tuple[str, int]]) -> str | None:
         """Return what the node has too little of, as the cache does."""
         free = self._free(name)

@@ -34,6 +34,10 @@ class Term:
 
     def __init__(self) -> None:
         self.reservations = Reservations()
+        self.cluster: Any = self
+
+    def node(self, name: str) -> None:
+        """No node is known."""
 
 
 class Terms:

@@ -16,8 +16,9 @@ from extender.gang.core.reservations import Preemption, Reservations
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.grpc_api.seats import SeatBoard
-from extender.model.decode import decode_pod
-from extender.model.objects import Pod
+from extender.model.decode import decode_node, decode_pod
+from extender.model.extended_resources import of_node, of_pod
+from extender.model.objects import Node, Pod
 from extender.model.plan import Plan, Seat, Victim
 from extender.verbs.room_beside_reservations import Spare
 from tests.gang.world import gang_key
@@ -29,9 +30,17 @@ LOW = Victim(uid="low", namespace="default", name="low", node="n1", priority=0)
 
 
 class Rooms:
-    """Nodes with room for anything."""
+    """A node with room for anything, which offers these resources itself."""
 
     generation = 0
+
+    def __init__(self, offers: dict[str, str] | None = None, named: Iterable[str] = ()) -> None:
+        document = {"metadata": {"name": "n1", "uid": "n1"}, "status": {"allocatable": offers}}
+        self._node = of_node(decode_node(document), frozenset(named))
+
+    def node(self, name: str) -> Node | None:
+        """Return the node."""
+        return self._node if name == "n1" else None
 
     def short(self, node: str, wants: Iterable[tuple[str, int]]) -> None:
         """Nothing is short."""
@@ -40,11 +49,11 @@ class Rooms:
         """No pod is known."""
 
 
-def read(uid: str, spec: dict[str, Any]) -> Pod:
+def read(uid: str, spec: dict[str, Any], named: Iterable[str] = ()) -> Pod:
     spec = {"containers": [{"name": "c", "image": "i"}], "priority": 10, **spec}
     metadata = {"uid": uid, "name": uid, "namespace": "default"}
     document = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec}
-    return decode_pod(json.dumps(document).encode())
+    return of_pod(decode_pod(json.dumps(document).encode()), frozenset(named))
 
 
 def held_for(member: Pod, victims: tuple[Victim, ...], *, before: bool = False) -> Preemption:
@@ -61,15 +70,17 @@ def held_for(member: Pod, victims: tuple[Victim, ...], *, before: bool = False) 
     )
 
 
-def why_not(reservations: Reservations, pod: Pod) -> str | None:
-    spare = Spare(reservations, Rooms(), Clocks(lambda: 0.0))
+def why_not(reservations: Reservations, pod: Pod, rooms: Rooms) -> str | None:
+    spare = Spare(reservations, rooms, Clocks(lambda: 0.0))
     return spare.why_not(pod, "n1")
 
 
 @pytest.mark.parametrize("case", CASES, ids=[each["case"] for each in CASES])
 async def test_the_filter_and_the_plugin_are_told_the_same(case: dict[str, Any]) -> None:
-    terms = Terms()
-    member, pod = read("u", case["member"]), read("p", case["pod"])
+    terms, named = Terms(), case.get("named", ())
+    rooms = Rooms(case.get("offers"), named)
+    terms.term.cluster = rooms
+    member, pod = read("u", case["member"], named), read("p", case["pod"], named)
     victims = (LOW,) if case["evicts"] else ()
     terms.reservations.open_preemption(held_for(member, victims), [])
     board = SeatBoard(terms, "x")
@@ -79,7 +90,7 @@ async def test_the_filter_and_the_plugin_are_told_the_same(case: dict[str, Any])
     assert (seat.volumes, seat.devices) == ("volumes" in case["told"], "devices" in case["told"])
     kept = case["kept"]
     needs = f"its room is held for {gang_key('g')}, whose members need {kept} too"
-    assert why_not(terms.reservations, pod) == (needs if kept else None)
+    assert why_not(terms.reservations, pod, rooms) == (needs if kept else None)
 
 
 def test_a_plan_in_the_place_of_one_that_evicted_keeps_them_off_too() -> None:
@@ -87,4 +98,4 @@ def test_a_plan_in_the_place_of_one_that_evicted_keeps_them_off_too() -> None:
     reservations = Reservations()
     spec = CASES[0]["member"]
     reservations.open_preemption(held_for(read("u", spec), (), before=True), [])
-    assert "need volumes too" in (why_not(reservations, read("p", CASES[0]["pod"])) or "")
+    assert "need volumes too" in (why_not(reservations, read("p", CASES[0]["pod"]), Rooms()) or "")

@@ -174,7 +174,7 @@ class SchedulingCycle:
             snapshot = self._evidence.beside(gang, snapshot)
             if before is not None and (nodes := before.evicted_from):
                 snapshot = replace(snapshot, evicted_from=nodes)
-            kept = self._kept(gang)
+            kept = self._kept(gang, snapshot)
             struck = both(self._struck(gang, snapshot, masks), kept)
             lists, held = self._lists(gang, offered, asked), self._reservations.holds()
             free = self._free(candidates)
@@ -272,12 +272,12 @@ class SchedulingCycle:
     def _struck(self, gang: Gang, snapshot: Snapshot, masks: Masks) -> Masks:
         return both(masks, self._evidence.masks(gang, snapshot.nodes, snapshot.in_the_way))
 
-    def _kept(self, gang: Gang) -> Masks:
+    def _kept(self, gang: Gang, snapshot: Snapshot) -> Masks:
         """Return, per member uid, the nodes that others' seats keep from it for volumes or devices:
         pods were evicted for these, and how many are left there is not known."""
         kinds = {pod.shape.limited for pod in gang.pending}
         limited, priority = self._reservations.limited_nodes, gang.preemptor_priority
-        nodes = {kind: limited(gang.key, priority, kind) for kind in kinds}
+        nodes = {kind: limited(gang.key, priority, kind, snapshot.nodes) for kind in kinds}
         found = {pod.uid: nodes[pod.shape.limited] for pod in gang.pending}
         return {uid: names for uid, names in found.items() if names}
 
@@ -394,11 +394,15 @@ class SchedulingCycle:
         """Return what would be planned for a pod of no gang. ``lock`` must be held."""
         free = self._free(candidates)
         snapshot = self._evidence.beside(single, self._preconditions.shown())
-        answer = await self._search_single(single, snapshot, self._kept(single), candidates)
+        answer = await self._search_single(
+            single, snapshot, self._kept(single, snapshot), candidates
+        )
         # As in ``plan``: its victims might be spared by what has come to be free during the search.
         if isinstance(answer, Plan) and answer.victims and not self._free(candidates) <= free:
             snapshot = self._evidence.beside(single, self._preconditions.shown())
-            answer = await self._search_single(single, snapshot, self._kept(single), candidates)
+            answer = await self._search_single(
+                single, snapshot, self._kept(single, snapshot), candidates
+            )
         return answer
 
     async def _search_single(

@@ -18,7 +18,8 @@ from extender.gang.core.victim_units import VictimUnits
 from extender.gang.plan.booking import BookingClaim
 from extender.gang.plan.candidates import Candidates
 from extender.gang.tell.preemption_state import PreemptionState
-from extender.model.objects import GangKey, Pod, Requests
+from extender.model.extended_resources import limited_on
+from extender.model.objects import GangKey, Node, Pod, Requests
 from extender.model.plan import Hold, LeavingPod, Plan, Seat, Victim
 from extender.model.snapshot import Snapshot
 
@@ -460,7 +461,11 @@ class Reservations:
         return pod.shape.limited if evicts else frozenset()
 
     def limited_nodes(
-        self, gang: GangKey, priority: int, needs: AbstractSet[str]
+        self,
+        gang: GangKey,
+        priority: int,
+        needs: AbstractSet[str],
+        nodes: Mapping[str, Node],
     ) -> frozenset[str]:
         """Return the nodes where seats that keep this gang away are of members that need some of
         the same (``limited``); ``needs`` is a PodShape's."""
@@ -468,7 +473,9 @@ class Reservations:
             node
             for node in (self._by_node if needs else ())
             for hold in self.holds_against(node, priority)
-            if hold.gang != gang and not needs.isdisjoint(self.limited(hold))
+            if hold.gang != gang
+            and (limited := self.limited(hold))
+            and limited_on(nodes.get(node), limited) & limited_on(nodes.get(node), needs)
         )
 
     def leaving_on(self, node: str) -> Collection[LeavingPod]:
