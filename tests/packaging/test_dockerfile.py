@@ -53,7 +53,7 @@ def test_everything_copied_exists_and_is_sent_to_the_engine() -> None:
 
 def test_what_the_wheel_needs_is_copied() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    needed = {"pyproject.toml", "setup.py", project["readme"], *project["license-files"]}
+    needed = {"pyproject.toml", "setup.py", "README.md", *project["license-files"]}
     assert all(re.search(rf"COPY .*\b{re.escape(name)}\b", TEXT) for name in needed)
 
 
