@@ -1,6 +1,6 @@
 """Kueue's part in a scenario: what its webhook and its controller do to plain pods, in their order.
 
-As the manager of Kueue 0.19.2 was seen to do (docs/systems/kueue.md has the tables). Left out: the
+As the manager of Kueue 0.19.2 was seen to do (docs/measurements.md has the table). Left out: the
 quota, which is the scenario's own story (when it says ``admit`` there is enough), and Workloads.
 """
 

@@ -1,6 +1,6 @@
 """What has become of groups and of their Workloads, step by step, from watches of both.
 
-The tables of docs/systems/kueue.md are its ``table``.
+The tables of docs/measurements.md are its ``table``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Kueue's own manager beside the extender: groups of plain pods as preemptors and as victims.
 
-The quota is larger than the nodes, so Kueue admits what has no room. docs/systems/kueue.md has the
-tables; ``-rP`` prints what was seen.
+The quota is larger than the nodes, so Kueue admits what has no room. docs/measurements.md has the
+table; ``-rP`` prints what was seen.
 """
 
 from __future__ import annotations

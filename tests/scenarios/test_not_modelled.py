@@ -45,9 +45,9 @@ MANY = 12
 """Members, and nodes with room for one of them each."""
 TIMES_STOCK = 8.0
 """An empty cluster starts a gang within so many times what kube-scheduler takes alone, in one run.
-Twice the most that was measured, 3.8 (docs/checked.md): each member but the last is tried twice,
-once before its gang is whole and once for its seat, and the extender is asked each time. It was a
-hundred times and more where members met on a node with room for one of them."""
+Twice the most that was measured, 3.8 (docs/measurements.md): each member but the last is tried
+twice, once before its gang is whole and once for its seat, and the extender is asked each time. It
+was a hundred times and more where members met on a node with room for one of them."""
 QUIET = 8.0
 """Seconds for which nothing is evicted: a plan acts 0.2 s after it is asked for."""
 

@@ -1,8 +1,8 @@
 """Count the words of the documentation, group by group: ``python -m tools.docs.words``.
 
-The groups are those of the site's table of contents (``conf.py``). `BUDGET` holds for Use, Operate
-and Understand together, README included. Pages that are generated, and those for who changes the
-program, are counted and have no limit. ``./run lint`` runs it.
+The groups are those of the site's table of contents (``conf.py``). `BUDGET` holds for the groups in
+`BOUND` together, README included. Generated pages and those of the group Change have no limit.
+``./run lint`` runs it.
 """
 
 from __future__ import annotations
