@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -164,3 +165,60 @@ async def test_a_restart_before_the_new_record_is_written_goes_on_with_the_old_o
     await rig.pod("anew", cls="low")
     assert not (await rig.filter("anew", "n0")).node_names
     assert await offered(rig, "high-0", "n0") == ["n0"]
+
+
+async def no_pod_goes_once_the_seat_s_node_is_cordoned(rig: Rig) -> None:
+    """Another plan would have to evict "beside", though an evicted pod has not gone in time."""
+    (preemption,) = rig.coordinator.reservations
+    (node,) = preemption.seats.values()
+    await rig.client.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+    await rig.until(lambda: "gave-up" in rig.outcomes("high"), "it ends")
+    assert "would have to be evicted, because others do not terminate" in rig.messages("high")
+    assert "beside" in await rig.names()
+
+
+async def test_no_pod_is_evicted_after_a_restart_either(wide: Rig) -> None:
+    """What the plan with the late victim became is in the record, and so is why."""
+    rig = wide
+    await half_of_a_gang_stays(rig)
+    await rig.remove("same-3")
+    await rig.pod("beside", cls="low", on="n3")
+    await rig.until(lambda: rig.outcomes("high").count("plan") == 2, "another plan is made")
+    await rig.until(lambda: any(p.recorded for p in rig.coordinator.reservations), "it is recorded")
+    await rig.restart()
+    await no_pod_goes_once_the_seat_s_node_is_cordoned(rig)
+
+
+async def test_no_pod_is_evicted_after_a_restart_with_the_old_record(wide: Rig) -> None:
+    """It does not say that a victim is late: the victim's deletionTimestamp does."""
+    rig = wide
+    await half_of_a_gang_stays(rig)
+    await rig.remove("same-3")
+    await rig.pod("beside", cls="low", on="n3")
+    held = held_back(rig, "POST", "configmaps", times=1000)
+    await rig.until(lambda: rig.outcomes("high").count("plan") == 2, "another plan is made")
+    await rig.until(lambda: held.hits > 0, "its record is on its way")
+    late = rig.cached("low-1").deleting + 2
+    await rig.until(lambda: time.time() > late, "its slack is over, by the clock in seconds")
+    await rig.kill()
+    rig.server.faults.clear()
+    await rig.start()
+    await no_pod_goes_once_the_seat_s_node_is_cordoned(rig)
+
+
+async def test_a_pod_of_no_gang_takes_free_room_after_a_restart_too(wide: Rig) -> None:
+    """Where kube-scheduler would have it preempt is not recorded, and not asked where no pod is
+    evicted."""
+    rig = wide
+    await rig.gang("low", 2, "low", on="n")
+    for n in (2, 3):
+        await rig.pod(f"same-{n}", cls="top", on=f"n{n}")
+    await stays(rig, "low-1")
+    await rig.pod("high", cls="high")
+    await rig.until(lambda: rig.cache.pod_named("default", "same-3") is not None)
+    await rig.preempt("high", n0=["low-0"])
+    await rig.until(lambda: rig.cache.pod_named("default", "low-0") is None, "low-0 is gone")
+    await rig.restart()
+    await rig.until(lambda: len(rig.outcomes("high")) > 1, "it is changed")
+    assert rig.outcomes("high") == ["plan", "plan"]
+    assert await offered(rig, "high", "n0") == ["n0"]

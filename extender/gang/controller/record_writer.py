@@ -62,6 +62,7 @@ class RecordWriter:
             others=others,
             completes=preemption.completes,
             evicted=tuple(sorted(preemption.evicted_before)),
+            overdue=preemption.overdue,
         )
         kept = self._kept[preemption.id] = Kept(record=record, busy=True, over=preemption.over)
         try:

@@ -25,7 +25,7 @@ from extender.gang.plan.validity import present, whole_again
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.decisions import Decision, Outcome, Verb, of_plan
 from extender.gang.tell.preemption_state import PreemptionState
-from extender.model.plan import Victim
+from extender.model.plan import Plan, Victim
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
 
@@ -111,6 +111,7 @@ class Recovery:
             started=now,
             completes=record.completes,
             evicted_before=record.evicted_from,
+            overdue=record.overdue or self._overdue(plan, snapshot),
             recorded=True,
             resumed=True,
         )
@@ -126,6 +127,12 @@ class Recovery:
             f"{counted(len(preemption.victims.keys() - preemption.sent), 'eviction')} to send"
         )
         self._decide(replace(decision, message=message))
+
+    def _overdue(self, plan: Plan, snapshot: Snapshot) -> bool:
+        """Whether a pod that terminates for the plan should be gone."""
+        slack = self._executor.plans.settings.seats.victim_slack_seconds
+        going = (present(victim, snapshot) for victim in (*plan.victims, *plan.waits_for))
+        return any(pod and pod.deleting and pod.deleting + slack < snapshot.now for pod in going)
 
     def _claim_units(self, record: Record, victims: RecordedVictims) -> None:
         """Go on with units of which a part has gone, and watch the others: a request of the life

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from math import inf
 
 from extender.gang.controller.executor import Executor
 from extender.gang.controller.readiness import Readiness
 from extender.gang.controller.scheduling_cycle import SchedulingCycle
 from extender.gang.core.preemption import End
 from extender.gang.core.reservations import Preemption
+from extender.gang.plan.candidates import NOBODY, Candidates
 from extender.gang.plan.question import Masks
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.tell.decisions import Verb
@@ -67,14 +69,11 @@ class Replanning:
                 why += f", and the plan was changed {counted(times, 'time')} for that already"
                 self._executor.feed(End(preemption, why, penal=True))
                 return True
-            single = None
+            single, candidates = None, preemption.candidates
             if preemption.key.dialect == SINGLE:
-                if preemption.candidates is None:
-                    # Of a life before: it is asked anew, and nobody goes elsewhere meanwhile.
-                    why += ", and it is not known where kube-scheduler would have it preempt"
-                    self._executor.feed(End(preemption, why))
-                    return True
                 single = single_gang(next(iter(preemption.pods.values())))
+                # Of a life before: it is asked anew, and no pod is evicted meanwhile.
+                candidates = candidates or Candidates(NOBODY, -inf)
             stay = preemption.victims.keys() | preemption.waits.keys()
             try:
                 result = await self._turns.plan(
@@ -84,7 +83,7 @@ class Replanning:
                     single,
                     masks,
                     preemption,
-                    candidates=preemption.candidates,
+                    candidates=candidates,
                 )
             except Exception:
                 self._executor.feed(End(preemption, f"{why}; the search failed", penal=True))
@@ -95,8 +94,12 @@ class Replanning:
                 if result.code is Code.STALE or (went and preemption.overdue):
                     return False
                 why += f", and there is no other plan: {result.message}"
+                known = candidates is preemption.candidates
+                if not known:
+                    why += "; it is not known where kube-scheduler would have it preempt"
                 # A gang that is whole, or gone, needs no penalty; one that cannot fit waits.
-                penal = preemption.overdue or result.code in (Code.INFEASIBLE, Code.CHANGED)
+                penal = known and result.code in (Code.INFEASIBLE, Code.CHANGED)
+                penal = penal or preemption.overdue
                 self._executor.feed(End(preemption, why, penal=penal))
         return True
 

@@ -51,6 +51,9 @@ class Record(Struct, frozen=True, kw_only=True):
     evicted: bool | tuple[str, ...] = ()
     """Nodes that pods have gone from for a plan before, which it took the place of. A version
     before wrote only whether some have."""
+    overdue: bool = False
+    """Pods did not go in time for a plan before, which it took the place of: no further pod is
+    evicted."""
     finishing: tuple[str, ...] | None = None
     """None: the plan is in flight. Else it is over, and these pods (uids) of units that have
     gone in part are still to be evicted."""
