@@ -286,6 +286,9 @@ class PreemptionWorld(EvictionRequests):
     def does_without(self, preemption: Preemption, uid: str) -> bool:
         return False
 
+    def has_spare(self, preemption: Preemption, uid: str) -> bool:
+        return False
+
     def displaced_by(self, preemption: Preemption, refused: AbstractSet[str]) -> tuple[Pod, ...]:
         return ()
 

@@ -15,6 +15,7 @@ from extender.gang.core.last_check import LastCheck
 from extender.gang.core.preemption import Allowance, Plans, units_of
 from extender.gang.core.reservations import Preemption
 from extender.gang.core.victim_group import Claim, Phase, VictimGroup
+from extender.gang.incremental.classes import classes_of
 from extender.gang.plan.candidates import NOBODY
 from extender.gang.plan.lists import samples
 from extender.gang.plan.net_seats import net_seats
@@ -270,6 +271,14 @@ class Preconditions:
         return gang is not None and not member_problem(
             preemption.plan, gang, others, binding=preemption.binding
         )
+
+    def has_spare(self, preemption: Preemption, uid: str) -> bool:
+        """Whether a member without a seat waits that is interchangeable with this one."""
+        members = self._source.snapshot().members.get(preemption.key, ())
+        spares = (
+            p for p in members if not (p.node or p.deleting or p.gated or p.uid in preemption.seats)
+        )
+        return any(len(classes_of((preemption.pods[uid], pod))) == 1 for pod in spares)
 
     def spares(self, preemption: Preemption) -> str:
         """Return why nobody may have to go after all, "" when nothing speaks for it.

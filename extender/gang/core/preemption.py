@@ -463,6 +463,9 @@ class PlanView(victim_group.View, Protocol):
     def does_without(self, preemption: Preemption, uid: str) -> bool:
         """Whether a gang is complete without a member."""
 
+    def has_spare(self, preemption: Preemption, uid: str) -> bool:
+        """Whether a member without a seat waits that can take a member's seat."""
+
     def displaced_by(self, preemption: Preemption, refused: AbstractSet[str]) -> tuple[Pod, ...]:
         """Return the pods that came to its seats without an offer and why it does not hold."""
 
@@ -1277,6 +1280,9 @@ class _Step:
             self._done_if_seated(preemption)
             return
         why = f"member {pod.key} went away before it was bound"
+        if preemption.state is not OPEN and self.view.has_spare(preemption, pod.uid):
+            self._replan(preemption, why)
+            return
         self._end(preemption, Outcome.GAVE_UP, why)
 
     def _nominated(self, pod: Pod) -> None:
