@@ -112,12 +112,13 @@ class Resolver:
         said, ended = less_ended(said, over, gone, present)
         made_by = self._made_by(present) if dialect.explicit else None
         said, asked = with_later(said, present, made_by, snapshot)
-        low, high, priority_notes = self._priorities(said, key, members, snapshot)
         size_known = said.min_count is not None
         stays = [pod for pod in present if not pod.deleting]
         topology = topology_of(said.topology_key, present)
         patience, patience_notes = patience_of(dialect.name, present, self._settings)
         going = leaving(stays, snapshot)
+        count = [pod for pod in stays if pod.uid not in going] if going else stays
+        low, high, priority_notes = self._priorities(said, key, members, count or members, snapshot)
         gang = Gang(
             key=key,
             members=members,
@@ -137,7 +138,7 @@ class Resolver:
             ),
             preemptor_priority=low,
             victim_priority=high,
-            preempts=said.preempts and all(pod.preempts for pod in members),
+            preempts=said.preempts and all(pod.preempts for pod in count or members),
             topology_key=topology.required,
             preferred_topology_key=topology.preferred,
             followers=tuple(replace(pod, priority=low) for pod in said.followers),
@@ -166,7 +167,12 @@ class Resolver:
         return [self.resolve(key, snapshot) for key in sorted(snapshot.members)]
 
     def _priorities(
-        self, said: Declaration, key: GangKey, members: tuple[Pod, ...], snapshot: Snapshot
+        self,
+        said: Declaration,
+        key: GangKey,
+        members: tuple[Pod, ...],
+        count: Sequence[Pod],
+        snapshot: Snapshot,
     ) -> tuple[int, int, tuple[str, ...]]:
         """As _priorities; Kueue's class counts first where it is to count, and is told else."""
         value, told = workload_priority(
@@ -174,7 +180,7 @@ class Resolver:
         )
         if value is not None:
             said = replace(said, priority=value)
-        low, high, notes = _priorities(said, members, snapshot)
+        low, high, notes = _priorities(said, members, count, snapshot)
         return low, high, told + notes
 
     def _unit_of(
@@ -282,15 +288,16 @@ def _unclear(key: GangKey, members: tuple[Pod, ...], error: Exception) -> Gang:
 
 
 def _priorities(
-    said: Declaration, members: tuple[Pod, ...], snapshot: Snapshot
+    said: Declaration, members: tuple[Pod, ...], count: Sequence[Pod], snapshot: Snapshot
 ) -> tuple[int, int, tuple[str, ...]]:
     """Return (as preemptor, as victim, notes).
 
     The group's own number, else its class's, else the lowest of the members': a gang
     can want no more than its least urgent member may take, and one urgent member does
     not make the others so (each that is more urgent stays until somebody is above it).
+    As preemptor only those of ``count`` count, which do not leave; as victim all do.
     """
-    found = {pod.priority for pod in members}
+    found = {pod.priority for pod in count}
     notes: list[str] = []
     stated = said.priority
     if stated is None and said.priority_class:
@@ -314,7 +321,8 @@ def _priorities(
             f"{min(found)} counts as preemptor, as a victim each pod's own"
         )
     least = min(found, default=0)
-    return least, least, tuple(notes)
+    lowest = least if len(count) == len(members) else min(pod.priority for pod in members)
+    return least, lowest, tuple(notes)
 
 
 def _listed(values: set[int]) -> str:

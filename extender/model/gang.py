@@ -60,7 +60,8 @@ class Gang(Struct, frozen=True, dict=True):
     starts_whole: bool = True
     """False: members are scheduled one by one; the gang matters only as a victim."""
     preemptor_priority: int = 0
-    """Used when the gang wants room: the lowest where members differ."""
+    """Used when the gang wants room: the lowest of those that do not leave, where members differ.
+    None of these is evicted for a gang that it may evict, so the two do not take turns."""
     victim_priority: int = 0
     """The least at which a member may be evicted, and what the end of the gang counts as: what
     the group states, else the lowest of its members. A member of a higher one goes at that."""

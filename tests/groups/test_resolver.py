@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from extender.groups.registry import DIALECTS
 from extender.groups.resolver import MAX_CONFLICTS, Resolver
 from extender.groups.skypilot import SkyPilotDialect
+from extender.model.decode import decode_group
 from extender.model.errors import InvalidInput
 from extender.model.gang import Gang
 from extender.model.group_sources import API_GROUPS
@@ -19,6 +20,7 @@ from extender.model.objects import GangKey, GroupObject, Owner, Pod, PriorityCla
 from extender.model.settings import GroupSettings
 from extender.model.snapshot import Snapshot
 from tests.groups.build import core, pod, snapshot
+from tests.groups.owners import job
 
 CRD = "scheduling.x-k8s.io/pod-group"
 OLD_NAME = "pod-group.scheduling.sigs.k8s.io/name"
@@ -114,6 +116,24 @@ class TestPriority:
         assert (gang.preemptor_priority, gang.victim_priority) == expected
         assert bool(gang.notes) is noted
         assert not gang.problems
+
+    def test_a_member_that_goes_has_no_say(self) -> None:
+        """One terminates, one is of an owner that is being deleted: neither is to be seated."""
+        ends = job("old", 1, of="")
+        ends["metadata"]["deletionTimestamp"] = "2026-11-28T09:00:00Z"
+        old = decode_group("job", ends)
+        pods = [
+            pod("stays-0", group="g", priority=7),
+            pod("stays-1", group="g", priority=9),
+            pod("terminates", group="g", priority=3, preempts=False, deleting=5.0),
+            pod("leaves", group="g", priority=2, owner=Owner("Job", "old", old.uid)),
+        ]
+        gang = resolve("g", snapshot(pods, [core(), old]))
+        assert gang.unplanned == ()
+        assert (gang.preemptor_priority, gang.preempts) == (7, True)
+        assert gang.victim_priority == 2, "what terminates too late may still be evicted"
+        left = resolve("g", snapshot(pods[2:3], [core()]))
+        assert (left.preemptor_priority, left.preempts) == (3, False)
 
     def test_notes_name_the_numbers(self) -> None:
         gang = resolve("g", self.state(core(), (7, 3, 9)))
@@ -255,7 +275,12 @@ def test_resolve_is_total_and_keeps_its_word(
     )
     for gang in gangs:
         assert gang.min_count >= 1
-        assert gang.preemptor_priority <= gang.victim_priority
+        # Whom it may evict cannot evict those whom it evicts for: nobody takes turns.
+        assert all(
+            gang.preemptor_priority <= max(gang.victim_priority, one.priority)
+            for one in gang.members
+            if not one.deleting and one.uid not in gang.before
+        )
         if any(RESOLVER.conflict(one) for one in gang.members):
             assert gang.problems
     for dialect in ("pod-group", "skypilot", "no-such"):
