@@ -23,6 +23,7 @@ COMMANDS = (
     "decisions",
     "what-if",
     "report",
+    "replay",
     "completion",
 )
 """Each in a module beside this one (``what_if_command``), with ``add_parser`` and ``run``."""

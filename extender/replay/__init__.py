@@ -1,0 +1,1 @@
+"""A month of jobs played through the planner and through what it is compared with, offline."""

@@ -1,0 +1,1 @@
+"""The replay: a trace of jobs under several ways of preempting."""
