@@ -245,6 +245,7 @@ class RawBudgetStatus(Shape, gc=False):
     disruptions_allowed: int | None = None
     current_healthy: int | None = None
     desired_healthy: int | None = None
+    disrupted_pods: dict[str, Raw] | None = None
 
 
 class RawBudget(Shape, gc=False):

@@ -226,11 +226,16 @@ def reduce_priority_class(raw: RawPriorityClass) -> PriorityClass:
     )
 
 
+MOST_DISRUPTED = 2000
+"""MaxDisruptedPodSize of the Eviction API."""
+
+
 def reduce_budget(raw: RawBudget) -> DisruptionBudget:
     """Return the record of a typed PodDisruptionBudget; without a status nothing is allowed.
 
-    Nor is anything while the status is of an older spec: the Eviction API answers 429 then
-    (checkAndDecrement in pkg/registry/core/pod/storage/eviction.go).
+    Nor is anything while the status is of an older spec, or names too many evictions that its
+    controller has not confirmed: the Eviction API answers 429 and 403 then (checkAndDecrement in
+    pkg/registry/core/pod/storage/eviction.go).
     """
     meta = named(raw.metadata)
     try:
@@ -240,9 +245,9 @@ def reduce_budget(raw: RawBudget) -> DisruptionBudget:
     status = raw.status or NO_BUDGET_STATUS
     always = raw.spec is not None and raw.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
     healthy, wanted = status.current_healthy or 0, status.desired_healthy or 0
-    observed = status.observed_generation
     allowed = status.disruptions_allowed or 0
-    if observed is not None and observed < (meta.generation or 0):
+    observed = status.observed_generation or 0
+    if observed < (meta.generation or 0) or len(status.disrupted_pods or ()) > MOST_DISRUPTED:
         allowed = 0
     return DisruptionBudget(
         uid=meta.uid or "",

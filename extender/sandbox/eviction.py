@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from extender.model.reduce import MOST_DISRUPTED
 from extender.sandbox.api_status import Obj, StatusError, bad_request
 from extender.sandbox.list_selectors import selects
 from extender.sandbox.patches import strategic
@@ -84,10 +85,11 @@ def _charge(api: Api, pod: Obj) -> None:
         wanted = status.get("desiredHealthy", 0)
         if always or status.get("currentHealthy", 0) >= wanted > 0:
             return
-    observed, generation = status.get("observedGeneration"), budget["metadata"].get("generation", 1)
-    if observed is not None and observed < generation:
+    if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 1):
         why = f"The disruption budget {name} is still being processed by the server."
         raise StatusError(429, "TooManyRequests", why)
+    if len(status.get("disruptedPods") or ()) > MOST_DISRUPTED:
+        raise StatusError(403, "Forbidden", "DisruptedPods map too big")
     if status.get("disruptionsAllowed", 0) <= 0:
         why = f"The disruption budget {name} needs {status.get('desiredHealthy', 0)} healthy pods"
         raise StatusError(

@@ -348,6 +348,7 @@ budgets = st.builds(
                 "unhealthyPodEvictionPolicy": policy,
             },
             "status": {
+                "observedGeneration": 1,
                 "disruptionsAllowed": allowed,
                 "currentHealthy": healthy,
                 "desiredHealthy": 1,

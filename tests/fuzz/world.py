@@ -212,7 +212,7 @@ class World:
             document = {
                 "metadata": {"name": f"many-{at}"},
                 "spec": {"selector": {"matchExpressions": wanted}},
-                "status": {"disruptionsAllowed": at % 2},
+                "status": {"disruptionsAllowed": at % 2, "observedGeneration": 1},
             }
             data = self._json(document, TENANT)
             self.sent += len(data)

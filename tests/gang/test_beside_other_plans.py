@@ -123,7 +123,8 @@ async def test_one_budget_allows_what_two_plans_evict_together(wide: Rig, allowe
     )
     spec = {"selector": {"matchLabels": {"app": "x"}}, "maxUnavailable": allowed}
     await rig.client.create(BUDGETS, {"metadata": {"name": "b"}, "spec": spec})
-    await rig.client.patch(f"{BUDGETS}/b/status", {"status": {"disruptionsAllowed": allowed}})
+    status = {"disruptionsAllowed": allowed, "observedGeneration": 1}
+    await rig.client.patch(f"{BUDGETS}/b/status", {"status": status})
     shown = rig.cache.snapshot
     await rig.until(lambda: any(b.allowed == allowed for b in shown().budgets), "budget")
     await rig.gang("high", 2, "high")

@@ -44,7 +44,8 @@ async def budget(rig: Rig, name: str, allowed: int, **labels: str) -> None:
 
 
 async def allows(rig: Rig, name: str, allowed: int) -> None:
-    await rig.client.patch(f"{BUDGETS}/{name}/status", {"status": {"disruptionsAllowed": allowed}})
+    status = {"disruptionsAllowed": allowed, "observedGeneration": 1}
+    await rig.client.patch(f"{BUDGETS}/{name}/status", {"status": status})
 
 
 async def planned(rig: Rig) -> Fault:

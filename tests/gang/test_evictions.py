@@ -197,7 +197,7 @@ async def test_pods_under_a_respected_budget_go_through_the_eviction_api(rig: Ri
         )
         await rig.client.patch(
             f"/apis/policy/v1/namespaces/default/poddisruptionbudgets/{name}/status",
-            {"status": {"disruptionsAllowed": 1 - least}},
+            {"status": {"disruptionsAllowed": 1 - least, "observedGeneration": 1}},
         )
     # Before the gang, or a round plans for it as if there were no budgets.
     await rig.until(

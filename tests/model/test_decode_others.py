@@ -112,6 +112,29 @@ def test_budget() -> None:
     assert decode_budget(document) == DisruptionBudget("u", "ns", "b", wanted, 2, unready_free=True)
 
 
+NAMES = {f"p{i}": "2026-11-20T10:00:00Z" for i in range(2001)}
+
+
+@pytest.mark.parametrize(
+    ("generation", "status", "allowed"),
+    [
+        (1, {"observedGeneration": 1}, 2),
+        (2, {"observedGeneration": 1}, 0),
+        (1, {}, 0),
+        (1, {"observedGeneration": 1, "disruptedPods": NAMES}, 0),
+        (1, {"observedGeneration": 1, "disruptedPods": dict(list(NAMES.items())[1:])}, 2),
+    ],
+)
+def test_what_the_eviction_api_refuses_is_not_allowed(
+    generation: int, status: dict[str, Any], allowed: int
+) -> None:
+    """Its checkAndDecrement: 429 for a status of an older spec, which one without
+    observedGeneration is, and 403 for more than 2,000 disruptedPods."""
+    meta = {"name": "b", "namespace": "ns", "generation": generation}
+    document = {"metadata": meta, "spec": {}, "status": {"disruptionsAllowed": 2, **status}}
+    assert decode_budget(document).allowed == allowed
+
+
 def test_a_budget_s_empty_selector_matches_all_an_absent_one_nothing() -> None:
     meta = {"name": "b", "namespace": "ns"}
     assert decode_budget({"metadata": meta, "spec": {"selector": {}}}).selector == LabelSelector()
