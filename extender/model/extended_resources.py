@@ -69,6 +69,14 @@ def limited_on(node: Node | None, needs: Iterable[str]) -> frozenset[str]:
     )
 
 
+def takes_devices(pod: Pod, node: Node) -> bool:
+    """Whether devices are allocated on the node for a pod, which may be there already."""
+    if asked_of_devices(pod.shape.devices, node):
+        return True
+    offered = dict(node.allocatable)
+    return any(offered.get(name) == NOT_COUNTED for name, _ in pod.requests)
+
+
 def asked_of_devices(claimed: Iterable[str], node: Node) -> bool:
     """Whether devices are allocated on the node for a pod that claims these (PodShape.devices): by
     a claim, or by a resource that the node does not offer itself."""

@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
+from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
+from extender.groups.resolver import Resolver
 from extender.model.bounds import OVERSIZE
-from extender.model.objects import Pod, PodShape
-from extender.model.plan import Plan, Refusal
+from extender.model.objects import GroupObject, Pod, PodShape
+from extender.model.owner_kinds import DEVICE_CLASS_SOURCE
+from extender.model.plan import Hold, Plan, Refusal
+from extender.model.settings import Settings
 from tests.gang.rig import PODS, Obj, Rig
-from tests.gang.world import evicted, group, node, plan_for, pod, seats, snapshot
+from tests.gang.world import evicted, gang_key, group, node, plan_for, pod, seats, snapshot
 
 TEMPLATE = PodShape(unmodelled=("resourceClaimTemplate gpus",))
 SHARED = PodShape(unmodelled=("resourceClaim gpus",))
@@ -63,6 +69,62 @@ def test_a_plan_that_evicts_no_pod_needs_no_more_than_room(shape: PodShape) -> N
     answer = planned(*members(4, shape), low=())
     assert isinstance(answer, Plan)
     assert not answer.victims
+
+
+CLASSED = PodShape(unmodelled=("extendedResource example.com/gpu 1",))
+GPU = GroupObject(DEVICE_CLASS_SOURCE, "gpu", "", "gpu", of="example.com/gpu")
+
+
+def claims(made: Pod, shape: PodShape) -> Pod:
+    """The pod with this claim; with the request, where that is what makes it."""
+    if shape is not CLASSED:
+        return replace(made, shape=shape)
+    return replace(made, requests=tuple(sorted((*made.requests, ("example.com/gpu", 1)))))
+
+
+def asked(pods: list[Pod], hold: Hold | None = None, went: str = "") -> Plan | Refusal:
+    """Plan for "g" on two nodes; ``hold``: another gang's seat, ``went``: where a pod went from."""
+    nodes = [node(f"n{i}") for i in range(2)]
+    names = [each for each in pods if each.pod_group == "g"]
+    state = snapshot(nodes, pods, [group("g", len(names), priority=100), GPU])
+    state = replace(state, evicted_from=frozenset({went} - {""}))
+    resolver = Resolver(Settings().groups)
+    gang = resolver.resolve(gang_key("g"), state)
+    holds = () if hold is None else (hold,)
+    return Planner(Settings(), resolver).plan(GangQuestion(gang, state, holds=holds))
+
+
+def low(*at: int) -> list[Pod]:
+    return [pod(f"low-{i}", cpu=3.5, on=f"n{i}") for i in at]
+
+
+@pytest.mark.parametrize("other", [TEMPLATE, CLASSED, PodShape()])
+@pytest.mark.parametrize("shape", [TEMPLATE, CLASSED])
+def test_a_seat_held_for_another_pod_with_a_claim_is_not_counted_on(
+    shape: PodShape, other: PodShape
+) -> None:
+    """kube-scheduler has accepted the node for each of the two alone: it may have one device."""
+    member = claims(pod("g-0", cpu=1, priority=100, group="g"), shape)
+    held = claims(pod("other", cpu=0.1, priority=100, group="other"), other)
+    found = {}
+    for name in ("n0", "n1"):
+        hold = Hold(gang_key("other"), 100, held.uid, name, held.requests)
+        found[name] = seats(asked([*low(0, 1), member, held], hold))["g-0"]
+    if other.unmodelled:
+        assert found == {"n0": "n1", "n1": "n0"}
+    else:
+        assert len({*found.values()}) == 1
+
+
+@pytest.mark.parametrize("sits", [TEMPLATE, CLASSED, PodShape()])
+def test_a_member_that_sits_where_a_pod_went_has_the_device(sits: PodShape) -> None:
+    """What a pod with a node asks for by a DeviceClass's name is known by its node."""
+    member = pod("g-0", cpu=1, priority=100, group="g", shape=TEMPLATE)
+    one = claims(pod("g-1", cpu=1, priority=100, group="g", on="n0"), sits)
+    plan = asked([*low(1), member, one], went="n0")
+    free = sits.unmodelled == ()
+    assert evicted(plan) == (set() if free else {"low-1"})
+    assert seats(plan) == {"g-0": "n0" if free else "n1"}
 
 
 async def claiming(rig: Rig, name: str, group: str, claim: Obj, cpu: str = "1") -> None:

@@ -8,7 +8,8 @@ nothing evicted for them. It says nothing of two members at once. So a plan that
 such member on a node, and none that share a ResourceClaim. A plan that evicts nothing may seat them
 anywhere: kube-scheduler allocates, and a seat follows its list of nodes. Where it takes the place
 of one that evicted it keeps them apart on the nodes that pods went from, as far as there is such a
-plan.
+plan. A pod of another gang that a seat is held for counts as such a member, and on nodes that pods
+went from so does a member that sits there.
 
 Source: DynamicResources of kube-scheduler 1.37. A dry run of preemption frees no device.
 """
@@ -16,15 +17,16 @@ Source: DynamicResources of kube-scheduler 1.37. A dry run of preemption frees n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from msgspec.structs import replace
 
+from extender.gang.plan.held_seats import gangs_giving_way, held_for_others
 from extender.gang.plan.question import GangQuestion
 from extender.model.bounds import OVERSIZE
-from extender.model.extended_resources import asked_of_devices
+from extender.model.extended_resources import asked_of_devices, takes_devices
 from extender.model.gang import Gang
-from extender.model.objects import CLAIM
+from extender.model.objects import CLAIM, GangKey
 from extender.model.plan import Code, Plan, Refusal
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
@@ -37,10 +39,45 @@ def seats_devices(plan: Plan, gang: Gang, snapshot: Snapshot) -> bool:
     return any(True for _ in _allocating(plan, gang, snapshot))
 
 
-def devices_meet(plan: Plan, gang: Gang, snapshot: Snapshot) -> bool:
-    """Whether devices are allocated for several members on a node that pods went from for them."""
-    on = Counter(_allocating(plan, gang, snapshot))
-    return any(on[node] > 1 for node in snapshot.evicted_from)
+def devices_meet(plan: Plan, question: GangQuestion, nodes: frozenset[str] | None = None) -> bool:
+    """Whether devices are allocated for a member of the plan beside another pod of which it is not
+    known whether they are enough for both, on one of ``nodes`` (None: on any)."""
+    on = Counter(_allocating(plan, question.gang, question.snapshot))
+    beside = _nodes_of_others(question, plan.takes_over)
+    return any(
+        (count > 1 or node in beside) and (nodes is None or node in nodes)
+        for node, count in on.items()
+    )
+
+
+def beside_devices(
+    question: GangQuestion, *, all_held: bool, nodes: frozenset[str] | None = None
+) -> GangQuestion:
+    """Return the question with masks for the members for which devices are allocated: without the
+    nodes where devices are for others; ``all_held``: also for those whose seats may be taken over.
+    Only those of ``nodes``, unless that is None."""
+    beside = _nodes_of_others(question, () if all_held else gangs_giving_way(question))
+    beside = beside if nodes is None else beside & nodes
+    masks, found = dict(question.masks or {}), question.snapshot.nodes
+    for pod in question.gang.pending if beside else ():
+        if kinds := pod.shape.devices:
+            kept = frozenset(n for n in beside if n in found and asked_of_devices(kinds, found[n]))
+            masks[pod.uid] = masks.get(pod.uid, frozenset()) | kept
+    return replace(question, masks=masks)
+
+
+def _nodes_of_others(question: GangQuestion, taken: Collection[GangKey]) -> frozenset[str]:
+    """Return the nodes where devices are allocated for a pod that kube-scheduler has not counted:
+    for one of another gang but ``taken`` that a seat is held for; and on nodes that pods went from
+    for the gang, for a member that sits there, which may have what was freed."""
+    snapshot = question.snapshot
+    others = list(held_for_others(question, taken))
+    others += [(pod, pod.node) for pod in question.gang.bound if pod.node in snapshot.evicted_from]
+    return frozenset(
+        name
+        for pod, name in others
+        if (node := snapshot.nodes.get(name)) is not None and takes_devices(pod, node)
+    )
 
 
 def _allocating(plan: Plan, gang: Gang, snapshot: Snapshot) -> Iterator[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+from extender.gang.plan.question import GangQuestion
 from extender.model.gang import Gang
-from extender.model.objects import GangKey
+from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
 from extender.search.census import Releases, Seatings, plus
 from extender.search.problem import Unit, Vector
@@ -15,6 +16,22 @@ from extender.search.problem import Unit, Vector
 def gives_way(hold: Hold, gang: Gang) -> bool:
     """Whether the gang may take the seat over: it is more urgent, and nobody is being seated."""
     return not hold.firm and hold.priority < gang.preemptor_priority and gang.preempts
+
+
+def gangs_giving_way(question: GangQuestion) -> set[GangKey]:
+    """Return the gangs whose seats the gang may take over."""
+    return {hold.gang for hold in question.holds if gives_way(hold, question.gang)}
+
+
+def held_for_others(
+    question: GangQuestion, taken: Collection[GangKey]
+) -> Iterator[tuple[Pod, str]]:
+    """Yield the waiting pods of other gangs for which a seat is held, each with its node; not of
+    those ``taken``: their seats are given up for the plan."""
+    for hold in question.holds:
+        pod = question.snapshot.pending.get(hold.uid)
+        if pod is not None and hold.gang != question.gang.key and hold.gang not in taken:
+            yield pod, hold.node
 
 
 def seatings(

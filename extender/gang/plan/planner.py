@@ -36,6 +36,7 @@ from extender.gang.plan.built import Built
 from extender.gang.plan.changes import NONE, HelpfulChanges, TriedChanges
 from extender.gang.plan.cheaper import Again, easiest_to_spare
 from extender.gang.plan.devices import (
+    beside_devices,
     devices_meet,
     seats_devices,
     told_of_devices,
@@ -216,14 +217,15 @@ class Planner:
         devices = unconfirmed(gang, snapshot) is None
 
         def certain(plan: Plan) -> bool:
-            meet = devices and devices_meet(plan, gang, snapshot)
+            meet = devices and devices_meet(plan, question, nodes)
             return not (meet or volumes_meet(plan, question, nodes))
 
         if certain(found):
             return found
-        masks = beside_volumes(question, all_held=True, nodes=nodes)
+        asked = beside_devices(question, all_held=True, nodes=nodes) if devices else question
+        masks = beside_volumes(asked, all_held=True, nodes=nodes)
         apart = Restrictions(devices_apart=devices, volumes_apart=True, apart_on=nodes)
-        other = self._plan(replace(question, masks=masks), stop, apart)
+        other = self._plan(replace(asked, masks=masks), stop, apart)
         if isinstance(other, Plan) and not other.victims and certain(other):
             return other
         return None
@@ -234,7 +236,10 @@ class Planner:
         why = unconfirmed(gang, snapshot)
         if why is not None:
             return why
-        found = self._plan(question, stop, Restrictions(devices_apart=True))
+        apart = Restrictions(devices_apart=True)
+        found = self._plan(beside_devices(question, all_held=False), stop, apart)
+        if isinstance(found, Plan) and devices_meet(found, question):
+            found = self._plan(beside_devices(question, all_held=True), stop, apart)
         counted = where_counted(question)
         if isinstance(found, Refusal) and counted is not None:
             other = self._plan(replace(question, masks=counted), stop)
@@ -246,11 +251,17 @@ class Planner:
         certain, or none."""
         devices = seats_devices(found, question.gang, question.snapshot)
         apart = Restrictions(devices_apart=devices, volumes_apart=True)
-        masks = beside_volumes(question, all_held=False)
-        other = self._plan(replace(question, masks=masks), stop, apart)
-        if isinstance(other, Plan) and volumes_meet(other, question):
-            masks = beside_volumes(question, all_held=True)
-            other = self._plan(replace(question, masks=masks), stop, apart)
+
+        def planned(*, all_held: bool) -> Plan | Refusal:
+            asked = beside_devices(question, all_held=all_held) if devices else question
+            masks = beside_volumes(asked, all_held=all_held)
+            return self._plan(replace(asked, masks=masks), stop, apart)
+
+        other = planned(all_held=False)
+        if isinstance(other, Plan) and (
+            volumes_meet(other, question) or (devices and devices_meet(other, question))
+        ):
+            other = planned(all_held=True)
         return told_of_volumes(other)
 
     def _plan(

@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from extender.gang.plan.held_seats import gives_way
+from extender.gang.plan.held_seats import gangs_giving_way, held_for_others
 from extender.gang.plan.question import GangQuestion
 from extender.model.bounds import OVERSIZE
 from extender.model.gang import Gang
@@ -83,7 +83,7 @@ def beside_volumes(
     """Return the question's masks with the nodes that others with volumes are to come to, for the
     members with volumes; ``all_held``: also those whose seats may be taken over. Only those of
     ``nodes``, unless that is None. And with those where members sit that volumes were freed for."""
-    giving = () if all_held else {h.gang for h in question.holds if gives_way(h, question.gang)}
+    giving = () if all_held else gangs_giving_way(question)
     masks, held = dict(question.masks or {}), _nodes_held(question, giving)
     held = held if nodes is None else held & nodes
     kinds, taken = _nodes_taken(question)
@@ -104,17 +104,8 @@ def _nodes_taken(question: GangQuestion) -> tuple[frozenset[Volumes], frozenset[
 
 
 def _nodes_held(question: GangQuestion, taken: Collection[GangKey]) -> frozenset[str]:
-    """Return the nodes of seats that are held for pods with volumes of other gangs, ``taken``
-    apart: their seats are given up for the plan."""
-    waiting = question.snapshot.pending
-    return frozenset(
-        hold.node
-        for hold in question.holds
-        if hold.gang != question.gang.key
-        and hold.gang not in taken
-        and (pod := waiting.get(hold.uid)) is not None
-        and pod.shape.volumes
-    )
+    """Return the nodes of seats held for other gangs' pods with volumes, but ``taken``."""
+    return frozenset(node for pod, node in held_for_others(question, taken) if pod.shape.volumes)
 
 
 def told_of_volumes(found: Plan | Refusal) -> Plan | Refusal:
