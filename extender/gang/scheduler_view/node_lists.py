@@ -283,7 +283,8 @@ class NodeLists:
         were named too long ago or have other pods with volumes by now; each with one of its nodes.
 
         None while nothing counts that was said of others. None twice, unless nodes were named for
-        it in between: it would name none again.
+        it in between: it would name none again. One that DynamicResources alone refused everywhere
+        is not woken by that: no pod's end frees a device to it, and that of a claim it waits for.
         """
         members = [pod for pod in gang.pending if pod.shape.unmodelled]
         seen = {_kind(pod) for pod in members if pod.uid in self.accepted}
