@@ -7,12 +7,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from extender.gang.controller.hints import Hints
 from extender.gang.core.reservations import Preemption, Reservations
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.plan.candidates import Candidates
 from extender.gang.scheduler_view.assumed_pods import AssumedPods
 from extender.gang.scheduler_view.node_lists import NodeLists
-from extender.gang.status.notices import Notices
 from extender.gang.tell.decisions import Verb
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
@@ -95,7 +95,7 @@ class Context(Struct, frozen=True):
     asking: PlanProvider
     reservations: Reservations
     evidence: NodeLists
-    notices: Notices
+    hints: Hints
     offers: AssumedPods
     resolver: Resolver
     enforcement: Enforcement
@@ -148,7 +148,7 @@ class Context(Struct, frozen=True):
             return ""
         unit = self.goes_with(pod)
         if unit:
-            self.notices.held_back.note(pod, unit)
+            self.hints.held_back.note(pod, unit)
         return unit
 
     def goes_with(self, pod: Pod) -> str:

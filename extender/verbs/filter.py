@@ -53,7 +53,7 @@ class Filter:
         nominated_only = _nominated_only(names, pod, told)
         context.evidence.accepts(pod, names)
         context.offers.settled(pod.uid)  # it is tried again, so it is on its way nowhere
-        context.notices.held_back.tried(pod)
+        context.hints.held_back.tried(pod)
         answer: Preemption | Refusal | None = context.reservations.of_member(pod.uid)
         if answer is None:
             key = context.resolver.member_key(pod)
@@ -90,7 +90,7 @@ class Filter:
         seat = preemption.seats.get(pod.uid)
         if seat is None:
             # kube-scheduler tries it again when something changes: bindings are no such thing.
-            self._context.notices.held_back.note(pod)
+            self._context.hints.held_back.note(pod)
             return hold_back(
                 names, f"{preemption.key}: its quorum is being seated, this member has no seat yet"
             )
@@ -177,7 +177,7 @@ class Filter:
         kept = [name for name in names if name not in refused] if refused else names
         self._offer(pod, kept)
         if refused:
-            self._context.notices.held_back.note(pod)
+            self._context.hints.held_back.note(pod)
             self._walk_on(pod, names, kept)
         return FilterResult(node_names=kept, failed_and_unresolvable=refused)
 
@@ -192,7 +192,7 @@ class Filter:
         if kept:
             samples.forget(pod.uid)
         elif samples.refused(pod.uid, names, len(self._context.cluster.snapshot().nodes)):
-            self._context.notices.held_back.wake([pod])
+            self._context.hints.held_back.wake([pod])
 
     def _unread(self, told: Pod, names: list[str]) -> FilterResult:
         """Answer about a pod of no gang that a watch which is down has not brought.

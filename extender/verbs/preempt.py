@@ -73,7 +73,7 @@ class Preempt:
         Raises NotReady before recovery, UnknownPod when the pod is not one that waits.
         """
         context = self._context
-        context.notices.held_back.asked(args.pod.uid, args.pod.namespace, args.candidates)
+        context.hints.held_back.asked(args.pod.uid, args.pod.namespace, args.candidates)
         context.require_ready()
         asked = context.evidence.now()
         pod = await self._asked.pod(args.pod)
@@ -81,7 +81,7 @@ class Preempt:
         preemption = context.reservations.of_member(pod.uid)
         gang = None if preemption is not None else context.waiting_gang(pod)
         if preemption is not None or gang is not None:
-            context.notices.held_back.settled(pod)  # its gang's plan is looked after
+            context.hints.held_back.settled(pod)  # its gang's plan is looked after
         if preemption is not None:
             seat = preemption.seats.get(pod.uid, "")
             nodes = len(context.cluster.snapshot().nodes)
@@ -99,10 +99,10 @@ class Preempt:
             # It was refused as a member a moment ago, free nodes and all, and is treated alone now.
             return self._again(pod, args.candidates)
         if not context.acts_for(pod):
-            context.notices.held_back.settled(pod)  # nothing is written for it on a guess
+            context.hints.held_back.settled(pod)  # nothing is written for it on a guess
             return self._as_it_would(pod, args.candidates)
         if ending_problem(pod.namespace, context.cluster.snapshot()):
-            context.notices.held_back.settled(pod)
+            context.hints.held_back.settled(pod)
             return NOTHING
         if self._beyond_quorum(pod) or context.kept_off(pod):
             # More than the quorum is placed only at no extra disruption.
@@ -114,7 +114,7 @@ class Preempt:
 
     def _again(self, pod: Pod, candidates: dict[str, NodeVictims]) -> PreemptResult:
         """Allow no node, and have the pod tried again: what it was told before does not stand."""
-        self._context.notices.held_back.retry((pod, node) for node in sorted(candidates)[:1])
+        self._context.hints.held_back.retry((pod, node) for node in sorted(candidates)[:1])
         return NOTHING
 
     def _of_no_use(self, pod: Pod, node: str) -> None:
@@ -127,7 +127,7 @@ class Preempt:
         whoever asks then is somebody else.
         """
         if not victims_leave(pod, node, self._context.cluster.snapshot()):
-            self._context.notices.nominations.clear([pod], node)
+            self._context.hints.nominations.clear([pod], node)
 
     def _beyond_quorum(self, pod: Pod) -> bool:
         gang = self._context.gang_of(pod, self._context.cluster.snapshot())
@@ -221,11 +221,11 @@ class Preempt:
         """
         if clean:
             self._context.offers.note(pod, list(clean))
-            self._context.notices.held_back.allowed(pod, clean)
+            self._context.hints.held_back.allowed(pod, clean)
         elif waits.node:
-            self._context.notices.held_back.park(pod, waits.node, waits.victims)
+            self._context.hints.held_back.park(pod, waits.node, waits.victims)
         else:
-            self._context.notices.held_back.settled(pod)
+            self._context.hints.held_back.settled(pod)
         return PreemptResult(candidates=clean)
 
     def _victims(self, node: str, candidate: NodeVictims) -> list[Pod] | None:

@@ -29,7 +29,7 @@ class ExtenderVerbs:
             asking=coordinator,
             reservations=coordinator.reservations,
             evidence=coordinator.evidence,
-            notices=coordinator.notices,
+            hints=coordinator.hints,
             offers=coordinator.offers,
             resolver=coordinator.resolver,
             enforcement=Enforcement(settings.enforce),

@@ -67,7 +67,7 @@ class Desk:
                 enforce=EnforceSettings(namespaces=NamespaceSelector(match_labels=OURS)),
             ),
             self.reservations,
-            preconditions=cluster,
+            planning=cluster,
             gangs=cluster,
             source=cluster,
             clocks=Clocks(lambda: self.seconds, lambda: NOW + self.seconds + self.clock),

@@ -8,9 +8,9 @@ from typing import cast
 
 from msgspec.structs import replace
 
+from extender.gang.controller.requeuing import Requeuing
 from extender.gang.core.preemption import DoesNotHold
 from extender.gang.core.refused_seats import RefusedSeats
-from extender.gang.core.requeuing import Requeuing
 from extender.gang.core.reservations import Preemption, Reservations
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.scheduler_view.node_lists import NodeLists

@@ -79,4 +79,4 @@ async def test_kube_scheduler_evicts_no_pod_for_a_pod_of_no_gang_there() -> None
         assert list((await rig.preempt("lone", n0=["low"])).candidates) == ["n0"]
         rig.cache.store.namespaces.put(Namespace("default", uid="d", ending=True, version=10**9))
         assert not (await rig.preempt("lone", n0=["low"])).candidates
-        assert not rig.coordinator.notices.held_back.pods()
+        assert not rig.coordinator.hints.held_back.pods()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from extender.gang.controller import requeuing
 from extender.gang.controller.notifier import Notifier
-from extender.gang.core import requeuing
 from extender.gang.core.last_check import KeptGangs, LastCheck
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.tell.decisions import Verb

@@ -13,10 +13,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from extender.gang.controller.record_objects import (
+    EPOCH_ANNOTATION,
+    SIGNATURE_ANNOTATION,
+    documents_of,
+)
 from extender.gang.core.record import Record, unpack
-from extender.gang.core.record_objects import EPOCH_ANNOTATION, SIGNATURE_ANNOTATION, documents_of
-from extender.gang.core.signature import Signer, digest_of, keys_of, read_key
 from extender.gang.plan.single import SINGLE
+from extender.gang.runtime.signature import Signer, digest_of, keys_of, read_key
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Seat, Victim

@@ -15,9 +15,9 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
+from extender.gang.controller.held_back import HeldBack
 from extender.gang.controller.nominations import Nominations
 from extender.gang.controller.notifier import WAKE_ANNOTATION, Notifier
-from extender.gang.core.held_back import HeldBack
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.runtime.background import Background
 from extender.gang.runtime.clocks import Clocks
@@ -58,7 +58,7 @@ async def test_a_nomination_is_cleared_in_the_end(rig: Rig, failure: dict[str, o
     await single(rig, nominated="n0")
     fault = Fault(times=2, method="PATCH", path="/pods/p/status", **failure)  # type: ignore[arg-type]
     rig.server.faults.plan(fault)
-    rig.coordinator.notices.nominations.clear([rig.cached("p")])
+    rig.coordinator.hints.nominations.clear([rig.cached("p")])
     await rig.until(lambda: not rig.cached("p").nominated, "the nomination is cleared")
     assert fault.hits == 2
 
@@ -68,8 +68,8 @@ async def test_who_was_held_back_is_woken_in_the_end(rig: Rig, failure: dict[str
     await single(rig)
     fault = Fault(times=2, method="PATCH", path="/pods/p", **failure)  # type: ignore[arg-type]
     rig.server.faults.plan(fault)
-    rig.coordinator.notices.held_back.note(rig.cached("p"))
-    rig.coordinator.notices.held_back.wake_all()
+    rig.coordinator.hints.held_back.note(rig.cached("p"))
+    rig.coordinator.hints.held_back.wake_all()
     await rig.until(lambda: WAKE_ANNOTATION in rig.cached("p").annotations, "it is woken")
     assert fault.hits == 2
 
@@ -80,10 +80,10 @@ async def test_who_is_tried_again_meanwhile_need_not_be_woken(rig: Rig) -> None:
     await single(rig)
     failing = Fault(times=1000, method="PATCH", path="/pods/p", status=500)
     rig.server.faults.plan(failing)
-    rig.coordinator.notices.held_back.note(rig.cached("p"))
-    rig.coordinator.notices.held_back.wake_all()
+    rig.coordinator.hints.held_back.note(rig.cached("p"))
+    rig.coordinator.hints.held_back.wake_all()
     await rig.until(lambda: failing.hits > 1, "it is tried again and again")
-    held = rig.coordinator.notices.held_back
+    held = rig.coordinator.hints.held_back
     await rig.until(lambda: len(held._failed) > 0, "no patch of it is under way")
     assert (await rig.filter("p", "n1")).node_names == ["n1"]
     assert not len(held._failed)
@@ -94,7 +94,7 @@ async def test_who_cannot_be_patched_for_good_is_given_up(rig: Rig) -> None:
     await single(rig)
     fault = Fault(times=100, method="PATCH", path="/pods/p", status=422, reason="Invalid")
     rig.server.faults.plan(fault)
-    held = rig.coordinator.notices.held_back
+    held = rig.coordinator.hints.held_back
     held.note(rig.cached("p"))
     held.wake_all()
     await rig.until(lambda: fault.hits > 0, "it is tried")

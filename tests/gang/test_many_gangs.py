@@ -9,8 +9,8 @@ import asyncio
 
 import pytest
 
+from extender.gang.controller import held_back
 from extender.gang.controller.planning_rounds import CHUNK
-from extender.gang.core import held_back
 from extender.gang.core.last_check import KeptGangs
 from extender.gang.plan.fair_turns import FairTurns, Turn
 from extender.model.gang import Gang
@@ -82,7 +82,7 @@ async def test_pods_that_seats_kept_waiting_are_woken_whoever_has_more_of_them(
     kube-scheduler tried them of itself."""
     monkeypatch.setattr(held_back, "MAX_HELD_BACK", 10)
     async with Rig(FAST) as rig:
-        told = rig.coordinator.notices.held_back
+        told = rig.coordinator.hints.held_back
         for number in range(20):
             told.note(pod(f"p-{number}", namespace="tenant"))
         for number in range(6):

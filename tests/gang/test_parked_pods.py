@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.gang.core.held_back import MAX_HELD_BACK
+from extender.gang.controller.held_back import MAX_HELD_BACK
 from extender.model.decode import decode_pod
 from extender.model.errors import UnknownPod
 from extender.sandbox.faults import Fault
@@ -85,8 +85,8 @@ async def test_a_pod_is_tried_again_when_no_end_is_told(
     await rig.pod("urgent", cls="top")
     await rig.preempt("urgent", **{node: ["high-0"]})
     written = nominations(rig, "urgent")
-    held = rig.coordinator.notices.held_back
-    monkeypatch.setattr("extender.gang.core.held_back.PARKED_SECONDS", 0.0)
+    held = rig.coordinator.hints.held_back
+    monkeypatch.setattr("extender.gang.controller.held_back.PARKED_SECONDS", 0.0)
     await until_woken(rig, written, "urgent")
     assert not held.pods()
 
@@ -121,7 +121,7 @@ async def test_a_pod_that_another_one_was_to_wake(rig: Rig, status: int) -> None
 
 
 def asked_about(rig: Rig, uid: str, namespace: str) -> None:
-    rig.coordinator.notices.held_back.asked(uid, namespace, ["n0"])
+    rig.coordinator.hints.held_back.asked(uid, namespace, ["n0"])
 
 
 async def test_a_pod_that_is_asked_about_before_it_is_seen(
@@ -135,9 +135,9 @@ async def test_a_pod_that_is_asked_about_before_it_is_seen(
     raw = await rig.client.get("/api/v1/namespaces/default/pods/urgent")
     with pytest.raises(UnknownPod):
         await rig.verbs.preempt(PreemptArgs(decode_pod(raw), {node: NodeVictims((victim.uid,))}))
-    rig.coordinator.notices.held_back.wake_all()
+    rig.coordinator.hints.held_back.wake_all()
     written = nominations(rig, "urgent")
-    monkeypatch.setattr("extender.gang.core.held_back.PARKED_SECONDS", 0.0)
+    monkeypatch.setattr("extender.gang.controller.held_back.PARKED_SECONDS", 0.0)
     rig.server.faults.flow()
     await until_woken(rig, written, "urgent")
 
@@ -148,7 +148,7 @@ async def test_invented_pods_keep_no_other_from_being_woken(rig: Rig) -> None:
     for number in range(MAX_HELD_BACK + 1):
         asked_about(rig, f"invented-{number}", f"ns-{number}")
     await rig.preempt("urgent", **{node: ["high-0"]})
-    assert [pod.name for pod in rig.coordinator.notices.held_back.pods()] == ["urgent"]
+    assert [pod.name for pod in rig.coordinator.hints.held_back.pods()] == ["urgent"]
 
 
 async def preempts_on_n0(rig: Rig) -> None:
@@ -172,11 +172,11 @@ async def test_a_pod_that_preempts_keeps_its_nomination(
     """Its victims are gone and it is not bound yet: no plan that ends, and no time, takes it."""
     await preempts_on_n0(rig)
     cleared = nominations(rig, "urgent")
-    held = rig.coordinator.notices.held_back
+    held = rig.coordinator.hints.held_back
     if ended:
         held.wake_all()
     else:
-        monkeypatch.setattr("extender.gang.core.held_back.PARKED_SECONDS", 0.0)
+        monkeypatch.setattr("extender.gang.controller.held_back.PARKED_SECONDS", 0.0)
         await rig.until(lambda: not held.pods(), "it has come to kube-scheduler", 3)
     await rig.rounds()
     assert (cleared.hits, rig.cached("urgent").nominated) == (0, "n0")
@@ -207,5 +207,5 @@ async def test_a_pod_that_comes_while_no_extender_answers(
     await rig.pod("urgent", cls="top", labels=labels, job=job)
     written = nominations(rig, "urgent")
     await rig.start()
-    monkeypatch.setattr("extender.gang.core.held_back.PARKED_SECONDS", 0.0)
+    monkeypatch.setattr("extender.gang.controller.held_back.PARKED_SECONDS", 0.0)
     await until_woken(rig, written, "urgent")

@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
+from extender.gang.controller import requeuing
 from extender.gang.controller.notifier import WAKE_ANNOTATION
-from extender.gang.core import refused_seats, requeuing
+from extender.gang.core import refused_seats
 from extender.gang.core.reservations import Preemption
 from extender.gang.plan.lists import complete, samples
 from extender.gang.tell.preemption_state import PreemptionState

@@ -246,4 +246,4 @@ async def test_a_pod_beside_a_protected_one_that_has_to_wait_its_turn_is_tried_a
 
     monkeypatch.setattr(rig.coordinator.admission, "must_wait", in_turn)
     assert not (await rig.preempt("urgent", n0=["kept"])).candidates
-    assert [pod.name for pod in rig.coordinator.notices.held_back.pods()] == ["urgent"]
+    assert [pod.name for pod in rig.coordinator.hints.held_back.pods()] == ["urgent"]

@@ -31,7 +31,7 @@ CALLS = ("Callable", "Resolves")
 """How the annotation of a function is written."""
 
 LARGER: dict[str, tuple[int, int]] = {
-    "core/Requeuing": (8, 0),
+    "controller/Requeuing": (8, 0),
 }
 """Class of a room -> parameters of its constructor, callables among them."""
 

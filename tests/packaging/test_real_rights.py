@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from extender.gang.controller.record_objects import documents_of
 from extender.gang.core.record import Record
-from extender.gang.core.record_objects import documents_of
 from extender.gang.status.group_conditions import TYPE
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Seat

@@ -7,7 +7,7 @@ from tests.security.mutant import Mutant
 ROW = 7
 DOUBT = "extender/gang/core/record_check.py"
 RECORDS = "extender/gang/controller/records.py"
-SIGNATURE = "extender/gang/core/signature.py"
+SIGNATURE = "extender/gang/runtime/signature.py"
 TEST_RECORDS = "tests/gang/test_foreign_records.py::"
 FOUND = "tests/cli/test_check_unsafe.py::test_unsafe_change_is_found"
 NO_PLAN = f"{TEST_RECORDS}test_what_no_plan_could_say_is_kept_aside"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from math import inf
 from typing import Any
 
-from extender.gang.core.preconditions import SPARING_REPLANS
+from extender.gang.controller.preconditions import SPARING_REPLANS
 from extender.gang.core.reservations import Preemption
 from extender.gang.core.victim_group import IN_DOUBT
 from tests.simulation.host import Host

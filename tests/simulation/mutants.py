@@ -13,15 +13,15 @@ from msgspec.structs import replace
 
 from extender.cache import backoff
 from extender.cache.stats import WatchStats
-from extender.gang.controller import executor, scheduling_cycle
+from extender.gang.controller import executor, preconditions, record_objects, scheduling_cycle
 from extender.gang.controller.coordinator import Coordinator
 from extender.gang.controller.executor import Executor
+from extender.gang.controller.preconditions import Preconditions
 from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.records import Records
 from extender.gang.controller.scheduling_cycle import SchedulingCycle
-from extender.gang.core import expectations, preconditions, record, record_objects, victim_group
+from extender.gang.core import expectations, record, victim_group
 from extender.gang.core.last_check import LastCheck
-from extender.gang.core.preconditions import Preconditions
 from extender.gang.core.preemption import _Step, drafted
 from extender.gang.core.reservations import Preemption
 from extender.gang.core.victim_group import Tables

@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 from extender.cache.reflector import Reflector
+from extender.gang.controller.preconditions import Preconditions
 from extender.gang.core import refused_seats
 from extender.gang.core.last_check import LastCheck
-from extender.gang.core.preconditions import Preconditions
 from extender.gang.core.preemption import _Step
 from extender.gang.core.reservations import Reservations
 from extender.gang.scheduler_view.node_lists import NodeLists

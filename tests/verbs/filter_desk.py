@@ -129,7 +129,7 @@ class Desk:
             "evidence": SimpleNamespace(
                 accepts=lambda pod, names: say("accepts", *names), now=lambda: ASKED
             ),
-            "notices": SimpleNamespace(
+            "hints": SimpleNamespace(
                 held_back=SimpleNamespace(
                     note=lambda pod, unit="": say("held back", *([unit] if unit else ())),
                     wake=lambda pods: say("wake"),

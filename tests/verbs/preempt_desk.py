@@ -120,7 +120,7 @@ class Desk:
                     now=lambda: 0.0,
                 ),
             ),
-            notices=cast(
+            hints=cast(
                 Any,
                 SimpleNamespace(
                     held_back=SimpleNamespace(

@@ -99,6 +99,7 @@ CONTENTS: dict[str, dict[str, list[str]]] = {
             "docs/benchmarks/search",
             "docs/benchmarks/against-kubernetes",
             "docs/benchmarks/lost-work",
+            "docs/benchmarks/month",
             "docs/benchmarks/throughput",
             "docs/benchmarks/extender",
         ]

@@ -15,11 +15,11 @@ import structlog
 from extender.gang.controller.binder import BindingOutcome, Ended
 from extender.gang.controller.evictor import passing
 from extender.gang.controller.executor import Executor
+from extender.gang.controller.hints import CONCURRENCY
 from extender.gang.controller.term import Reading, Telling, Term
 from extender.gang.core.preemption import End
 from extender.gang.core.reservations import Preemption
 from extender.gang.runtime.background import each
-from extender.gang.status.notices import CONCURRENCY
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.kube.api_errors import ApiError
 from extender.model.objects import GangKey, Pod

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from extender.gang.booking.booking_line import BookingLine, PodEnds
-from extender.gang.core.preconditions import Preconditions
 from extender.gang.core.reservations import Reservations
 from extender.gang.plan import booking as pure
 from extender.gang.plan.booking import BookedAmounts, Booking, BookingClaim
 from extender.gang.plan.idle_room import capacity, idle, largest_share
 from extender.gang.runtime.clocks import Clocks
+from extender.gang.runtime.cluster_source import PlanningSource
 from extender.model.fairness import FairnessSettings
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -29,20 +29,20 @@ ALL_SECONDS = 5.0
 
 
 class BookedClaims:
-    """Bookings by gang and by node. ``preconditions`` shows the cluster as planning sees it."""
+    """Bookings by gang and by node. ``planning`` shows the cluster as planning sees it."""
 
     def __init__(
         self,
         settings: FairnessSettings,
         reservations: Reservations,
-        preconditions: Preconditions,
+        planning: PlanningSource,
         line: BookingLine,
         ends: PodEnds,
         clocks: Clocks,
     ) -> None:
         self._settings = settings
         self._reservations = reservations
-        self._preconditions = preconditions
+        self._planning = planning
         self._line = line
         self._ends = ends
         self._clocks = clocks
@@ -116,7 +116,7 @@ class BookedClaims:
             self._all_at = now
             self._look(list(self._on))
             return
-        bound, seen = self._preconditions.shown().bound, self._seen
+        bound, seen = self._planning.shown().bound, self._seen
         self._look([name for name in self._on if bound.get(name, ()) is not seen.get(name)])
 
     def _look(self, names: Iterable[str]) -> None:
@@ -129,7 +129,7 @@ class BookedClaims:
                 claims[name] = ()
                 continue
             if bound is None:
-                bound = self._preconditions.shown().bound
+                bound = self._planning.shown().bound
             self._seen[name] = there = bound.get(name, ())
             claims[name] = tuple(self._claims(name, booked.values(), there))
         if claims:
@@ -184,7 +184,7 @@ class BookedClaims:
 
         ``booking`` is what it would get, where that is known: room that may stand idle counts.
         """
-        snapshot = self._preconditions.shown()
+        snapshot = self._planning.shown()
         out = [] if gang.key in self._booked else self._crowded(gang, snapshot)
         if booking is not None and not isinstance(out, str):
             idle_for = self._idle(gang, booking, out, snapshot)

@@ -29,7 +29,6 @@ from extender.gang.booking.booking_line import (
     still_there,
 )
 from extender.gang.core.last_check import KeptGangs
-from extender.gang.core.preconditions import Preconditions
 from extender.gang.core.reservations import Reservations
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.plan import booking as pure
@@ -38,7 +37,7 @@ from extender.gang.plan.ends import UNKNOWN
 from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.schedulers import seated_by
 from extender.gang.runtime.clocks import Clocks
-from extender.gang.runtime.cluster_source import ClusterSource
+from extender.gang.runtime.cluster_source import ClusterSource, PlanningSource
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Code, Hold, Plan, Refusal
@@ -80,16 +79,16 @@ class Bookings:
         self,
         settings: Settings,
         reservations: Reservations,
-        preconditions: Preconditions,
+        planning: PlanningSource,
         gangs: KeptGangs,
         source: ClusterSource,
         clocks: Clocks,
     ) -> None:
-        """``source`` has the cluster as it is, ``preconditions`` as planning sees it."""
+        """``source`` has the cluster as it is, ``planning`` as planning sees it."""
         self.on = settings.fairness.booking
         """Else nothing is booked, and no round is needed."""
         self._reservations = reservations
-        self._preconditions = preconditions
+        self._planning = planning
         self._gangs = gangs
         self._source = source
         self._clocks = clocks
@@ -99,7 +98,7 @@ class Bookings:
         self._line = BookingLine(settings.fairness, clocks, self._ends)
         self._pace = BookingPace(clocks)
         self._booked = BookedClaims(
-            settings.fairness, reservations, preconditions, self._line, self._ends, clocks
+            settings.fairness, reservations, planning, self._line, self._ends, clocks
         )
         self._no_turn: dict[GangKey, str] = {}
         """Who is due and has no turn, and why."""
@@ -132,7 +131,7 @@ class Bookings:
 
     def describe(self) -> list[dict[str, Any]]:
         """Return, for a person, who has a booked start, and who waits for one and why."""
-        snapshot = self._preconditions.shown()
+        snapshot = self._planning.shown()
         reasons = {**self._pace.reasons(), **self._no_turn}
         return [
             *(self._described(each, snapshot) for each in self._booked),
@@ -258,7 +257,7 @@ class Bookings:
         key = booking.gang
         why, own = self._over(booking, waiting, refusal)
         if not why:
-            lost_by = self._line.lost(booking, self._preconditions.shown())
+            lost_by = self._line.lost(booking, self._planning.shown())
             if lost_by:
                 log.info("booked start has lost its turn", gang=str(key), why=lost_by)
                 self._effects.notes.append(_lost(key, lost_by))
@@ -341,7 +340,7 @@ class Bookings:
         self._enter(found, before)
 
     def _enter(self, booking: Booking, before: Booking | None) -> None:
-        self._line.entered(booking, before, self._preconditions.shown())
+        self._line.entered(booking, before, self._planning.shown())
         if before is not None:
             booking = replace(booking, made=before.made)
         self._booked.put(booking)
@@ -398,7 +397,7 @@ class Bookings:
             and not pod.gated
             and pod.namespace != key.namespace
             and pod.priority <= priority
-            for pod in self._preconditions.shown().pending.values()
+            for pod in self._planning.shown().pending.values()
         ):
             return "it has lost its turn, and pods of other namespaces wait"
         return ""
@@ -409,7 +408,7 @@ class Bookings:
             return "its priority is another one"
         if len(booking.seats) != min(gang.missing, len(gang.pending)):
             return "it wants another number of seats"
-        snapshot = self._preconditions.shown()
+        snapshot = self._planning.shown()
         if self._line.passed(booking):
             late = list(still_there(booking, snapshot))
             for pod in late:
@@ -447,7 +446,7 @@ class Bookings:
 
         Once the round is late no earlier one is looked for.
         """
-        snapshot = self._preconditions.shown()
+        snapshot = self._planning.shown()
         ends = pure.ends_in(snapshot, pure.not_its_own(gang, self._ends.of))
         domain = pure.domain_of(gang, snapshot)
         asker, holds = pure.as_asker(gang), (*self._reservations.holds(), *self._others(gang))

@@ -16,6 +16,7 @@ from extender.gang.controller.answering import Answering
 from extender.gang.controller.executor import Executor, ForOthers
 from extender.gang.controller.planner_thread import PLANNER, PlannerThread
 from extender.gang.controller.planning_rounds import PLANNING, PlanningRounds
+from extender.gang.controller.preconditions import Preconditions
 from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.recovery import Recovery
 from extender.gang.controller.replanning import Replanning
@@ -25,7 +26,6 @@ from extender.gang.controller.sweeper import Sweeper
 from extender.gang.controller.term import Reading, Telling, Term, reading_of, telling_of
 from extender.gang.controller.verb_patience import VerbPatience
 from extender.gang.core.last_check import LastCheck
-from extender.gang.core.preconditions import Preconditions
 from extender.gang.core.preemption import Accepted, PlanEnded, Plans, Search, SeatsReleased, Taken
 from extender.gang.core.refusals import Refusals
 from extender.gang.core.refused_seats import RefusedSeats
@@ -57,7 +57,8 @@ class Coordinator:
         self.reservations, self.readiness = reading.reservations, reading.readiness
         self.evidence, self.offers = reading.evidence, reading.offers
         self.stale, self.require_ready = self.readiness.stale, self.readiness.require
-        self.notices, self.telling = telling.notices, telling.decisions
+        self.notices, self.hints = telling.notices, telling.hints
+        self.telling = telling.decisions
         self.decisions = self.telling.decisions
         # Whom we kept off such a node kube-scheduler has left out of its candidates for that.
         self.reservations.vacated = lambda node: self.evidence.freed((node,))
@@ -123,7 +124,7 @@ class Coordinator:
         )
         # What becomes of open seats: refused by kube-scheduler, or bound.
         self.refused_seats = refused = RefusedSeats(
-            executor, self.reservations, clocks, self.evidence, self.notices.calls
+            executor, self.reservations, clocks, self.evidence, self.hints.requeuing
         )
         self.seat_not_offered, self.seat_not_tried = (
             refused.seat_not_offered,
@@ -138,7 +139,12 @@ class Coordinator:
             executor, turns, settings.seats.max_replans, self.readiness, self.bindings.posting
         )
         self._sweeper = Sweeper(
-            self.notices, keeper, reading.gangs, reading.source, term.leadership, clocks
+            self.hints.nominations,
+            keeper,
+            reading.gangs,
+            reading.source,
+            term.leadership,
+            clocks,
         )
 
     @property
@@ -221,8 +227,12 @@ class Coordinator:
     async def _sweep(self) -> None:
         """Do what nothing waits for."""
         if self.readiness.begun and not self.plans.victims.waiting:
-            for key in self.telling.round():
+            # What gangs whose definition was repaired were told last is not true any more.
+            for key, waiting in self.telling.refused.repaired():
+                self.hints.held_back.wake(waiting)
                 self._reading.waiting.repaired(key)
+            self.hints.held_back.round()
+            self.telling.round()
         await self._sweeper.round()
 
     # -- restart ------------------------------------------------------------------------
@@ -261,7 +271,7 @@ class Coordinator:
         no extender answered. Nothing is written on such grounds for namespaces that are not acted
         for.
         """
-        schedulers, held_back = self.admission.schedulers(), self.notices.held_back
+        schedulers, held_back = self.admission.schedulers(), self.hints.held_back
         snapshot = self._reading.snapshot()
         node, whole = next(iter(snapshot.nodes), ""), dict[GangKey, bool]()
         for pod in snapshot.pending.values():

@@ -14,9 +14,9 @@ import structlog
 from msgspec.structs import replace
 
 from extender.gang.controller.evictor import EvictionRefused, passing, unclear
+from extender.gang.controller.preconditions import Preconditions
 from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.term import Telling, Term
-from extender.gang.core.preconditions import Preconditions
 from extender.gang.core.preemption import (
     Accepted,
     Acts,
@@ -105,7 +105,7 @@ class Executor:
         self._leadership = term.leadership
         self._clocks = term.clocks
         self._spawn = telling.background.spawn
-        self._notices = telling.notices
+        self._notices, self._hints = telling.notices, telling.hints
         self._decisions = telling.decisions
         self._keeper = keeper
         self._others = others
@@ -125,7 +125,7 @@ class Executor:
 
     def tick(self) -> None:
         """Look at deadlines, and at plans when nodes or namespaces have changed. No waiting."""
-        self.feed(Tick(self._notices.held_back.units()))
+        self.feed(Tick(self._hints.held_back.units()))
 
     async def acts(self, preemption: Preemption) -> None:
         """Wait until a plan is recorded, or does not hold."""
@@ -181,25 +181,25 @@ class Executor:
                 self._tell(effect)
 
     def _tell(self, effect: PlanEffect) -> None:
-        notices = self._notices
+        hints = self._hints
         match effect:
             case Decision():
                 self._decisions.decide(replace(effect, time=self._clocks.wall()))
             case Opened(preemption):
                 log.info("seats open", gang=str(preemption.key), seats=len(preemption.seats))
-                self._spawn(notices.calls.until_seated(preemption))
+                self._spawn(hints.requeuing.until_seated(preemption))
             case ClearNominations(pods):
-                notices.nominations.clear(pods)
+                hints.nominations.clear(pods)
             case Seated(pod):
-                notices.held_back.settled(pod)
+                hints.held_back.settled(pod)
             case Settled(pod):
-                notices.held_back.gone(pod)
+                hints.held_back.gone(pod)
             case Park(pod, node):
-                notices.held_back.park(pod, node)
+                hints.held_back.park(pod, node)
             case SeatsFree():
-                notices.held_back.wake_all()
+                hints.held_back.wake_all()
             case Ended(name):
-                notices.held_back.unit_ended(name)
+                hints.held_back.unit_ended(name)
 
     # -- the steps of a plan --------------------------------------------------------------
 
@@ -241,7 +241,7 @@ class Executor:
                     await asyncio.sleep(LOOK_SECONDS)
                 waits = (evicting, PreemptionState.WAITING, PreemptionState.OPEN)
                 if preemption.state in waits:
-                    await self._notices.nominations.write(preemption)
+                    await self._hints.nominations.write(preemption)
         return None
 
     async def _rehearse(self, preemption: Preemption, budgeted: frozenset[str]) -> PlanEvent:

@@ -115,7 +115,7 @@ class PlanningRounds:
         for refusal in effects.notes:
             self._telling.decisions.note(refusal, Verb.LOOP, 0.0)
         if effects.given_back:
-            self._telling.notices.held_back.wake_all()
+            self._telling.hints.held_back.wake_all()
 
     async def _ready(self) -> AsyncIterator[tuple[Turn, Gang]]:
         """Yield those that can be planned; verbs go on meanwhile, however many there are."""

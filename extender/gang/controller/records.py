@@ -10,7 +10,7 @@ Rules
   has lost the lease and changes nothing (``Superseded``).
 - A record that could not be deleted is deleted later, again and again (``sweep``): a plan that
   was reported as ended must not come back to life.
-- What cannot be read, or is not surely ours (extender.gang.core.signature), is kept aside: told,
+- What cannot be read, or is not surely ours (extender.gang.runtime.signature), is kept aside: told,
   never acted on, never deleted.
 """
 
@@ -26,8 +26,7 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from extender.gang.core.record import Record, unpack
-from extender.gang.core.record_objects import (
+from extender.gang.controller.record_objects import (
     EPOCH_ANNOTATION,
     LABEL,
     PART_LABEL,
@@ -44,7 +43,8 @@ from extender.gang.core.record_objects import (
     signature_of,
     version_of,
 )
-from extender.gang.core.signature import Signer, digest_of
+from extender.gang.core.record import Record, unpack
+from extender.gang.runtime.signature import Signer, digest_of
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, NotFound, Unavailable
 from extender.kube.gate import answered

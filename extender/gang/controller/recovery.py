@@ -50,7 +50,7 @@ class Recovery:
         self._gangs = reading.gangs
         self._clocks = clocks
         self._decide = telling.decisions.decide
-        self._nominations = telling.notices.nominations
+        self._nominations = telling.hints.nominations
 
     async def run(self) -> int:
         """Resume what holds, finish what has begun, drop the rest; return how many were taken in.

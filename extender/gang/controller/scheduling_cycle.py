@@ -82,7 +82,7 @@ class SchedulingCycle:
         self._clocks = term.clocks
         self._decisions = telling.decisions
         self._apart = telling.apart
-        self._held_back = telling.notices.held_back
+        self._held_back = telling.hints.held_back
         self._gangs = reading.gangs
         self._pending_gangs = reading.pending_gangs
         self.lock = FairLock(admission)

@@ -6,12 +6,12 @@ from math import inf
 
 import structlog
 
+from extender.gang.controller.nominations import Nominations
 from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.core.last_check import KeptGangs
 from extender.gang.leader_election.leadership import Leadership
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.runtime.cluster_source import ClusterSource
-from extender.gang.status.notices import Notices
 from extender.kube.api_errors import ApiError
 from extender.model.objects import GangKey
 
@@ -25,14 +25,14 @@ class Sweeper:
 
     def __init__(
         self,
-        notices: Notices,
+        nominations: Nominations,
         keeper: RecordWriter,
         gangs: KeptGangs,
         source: ClusterSource,
         leadership: Leadership,
         clocks: Clocks,
     ) -> None:
-        self._notices = notices
+        self._nominations = nominations
         self._keeper = keeper
         self._gangs = gangs
         self._source = source
@@ -63,4 +63,4 @@ class Sweeper:
             gang = self._gangs.resolve(key, snapshot)
             return gang.starts_whole and not gang.problems
 
-        self._notices.nominations.clear_orphans(starts_whole, self._gangs.member_key)
+        self._nominations.clear_orphans(starts_whole, self._gangs.member_key)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -13,10 +14,14 @@ from extender.gang.controller.apart import Apart
 from extender.gang.controller.binder import Binder
 from extender.gang.controller.evictor import Evictor
 from extender.gang.controller.heartbeats import Heartbeats
+from extender.gang.controller.held_back import HeldBack
+from extender.gang.controller.hints import CONCURRENCY, Hints
+from extender.gang.controller.nominations import Nominations
 from extender.gang.controller.notifier import Notifier
 from extender.gang.controller.pending_gangs import PendingGangs
 from extender.gang.controller.readiness import Readiness
 from extender.gang.controller.records import Records
+from extender.gang.controller.requeuing import Requeuing
 from extender.gang.controller.waiting import Waiting
 from extender.gang.core.last_check import KeptGangs
 from extender.gang.core.reservations import Reservations
@@ -102,6 +107,7 @@ class Telling:
 
     background: Background
     notices: Notices
+    hints: Hints
     apart: Apart
     decisions: DecisionTelling
 
@@ -131,15 +137,8 @@ def reading_of(term: Term) -> Reading:
 def telling_of(term: Term, reading: Reading) -> Telling:
     """Return what tells owners, autoscalers and whoever asks why."""
     background = Background()
-    notices = Notices(
-        term.notifier,
-        reading.reservations,
-        reading.source,
-        term.clocks,
-        background,
-        Enforcement(term.settings.enforce),
-        nominate=term.settings.seats.nominate,
-    )
+    gate = asyncio.Semaphore(CONCURRENCY)
+    notices = Notices(term.notifier, reading.source, term.clocks, background, gate)
     conditions = GroupConditions(
         term.conditions,
         reading.source,
@@ -151,4 +150,25 @@ def telling_of(term: Term, reading: Reading) -> Telling:
     )
     refused = RefusedGangs(term.clocks, reading.source, reading.gangs)
     decisions = DecisionTelling(refused, conditions, notices, term.clocks, term.listener)
-    return Telling(background, notices, Apart(notices, term.clocks), decisions)
+    hints = _hints(term, reading, background, gate)
+    return Telling(background, notices, hints, Apart(notices, term.clocks), decisions)
+
+
+def _hints(term: Term, reading: Reading, background: Background, gate: asyncio.Semaphore) -> Hints:
+    notifier, source, clocks = term.notifier, reading.source, term.clocks
+    nominations = Nominations(notifier, reading.reservations, source, background, gate, CONCURRENCY)
+    enforcement = Enforcement(term.settings.enforce)
+    return Hints(
+        nominations,
+        HeldBack(notifier, source, clocks, background, enforcement, gate, CONCURRENCY),
+        Requeuing(
+            notifier,
+            nominations,
+            source,
+            clocks,
+            background,
+            gate,
+            CONCURRENCY,
+            nominate=term.settings.seats.nominate,
+        ),
+    )

@@ -11,11 +11,11 @@ from extender.gang.controller.heartbeats import Heartbeats
 from extender.gang.controller.notifier import Notifier
 from extender.gang.controller.records import Records
 from extender.gang.controller.term import Term
-from extender.gang.core.signature import Signer
 from extender.gang.fairness.suspensions import SuspensionStore
 from extender.gang.leader_election.leadership import Alone, Leadership
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.runtime.cluster_source import ClusterSource
+from extender.gang.runtime.signature import Signer
 from extender.gang.scheduler_view.assumed_pods import BLIND_SECONDS
 from extender.gang.tell.listener import Listener
 from extender.groups.resolver import Resolver

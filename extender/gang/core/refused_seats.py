@@ -16,8 +16,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Protocol
 
+from extender.gang.controller.requeuing import Requeuing
 from extender.gang.core.preemption import DoesNotHold
-from extender.gang.core.requeuing import Requeuing
 from extender.gang.core.reservations import Preemption, Reservations, Tries, TurnedAway
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.scheduler_view.node_lists import NodeLists

@@ -45,6 +45,15 @@ class Tries(Struct):
     awaited: bool = False
     """It will be called again in a moment."""
 
+    def call_again(self) -> int:
+        """Note that the member will be called again; return how often that was so before."""
+        self.awaited, self.calls = True, self.calls + 1
+        return self.calls - 1
+
+    def called(self) -> None:
+        """Note that it is called now."""
+        self.awaited = False
+
 
 class TurnedAway(Struct, frozen=True, kw_only=True):
     """What we have kept a member off its seat with (refused_seats.py)."""

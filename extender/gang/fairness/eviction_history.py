@@ -16,7 +16,6 @@ import structlog
 from msgspec.structs import replace
 
 from extender.gang.core.last_check import KeptGangs
-from extender.gang.core.signature import Signer, digest_of
 from extender.gang.core.victim_group import Sent
 from extender.gang.fairness.kept_list import ConfigMapList, WrittenBehind
 from extender.gang.leader_election.leadership import Leadership
@@ -33,6 +32,7 @@ from extender.gang.plan.evicted_before import (
 )
 from extender.gang.runtime.background import Background
 from extender.gang.runtime.clocks import Clocks
+from extender.gang.runtime.signature import Signer, digest_of
 from extender.kube.api import KubeApi
 from extender.model.fairness import ProtectionSettings
 from extender.model.objects import Pod

@@ -23,3 +23,10 @@ class ClusterSource(Protocol):
 
     def stale_for(self) -> float:
         """Return how many seconds a needed watch has been silent while down."""
+
+
+class PlanningSource(Protocol):
+    """The cluster as planning sees it."""
+
+    def shown(self) -> Snapshot:
+        """Return the newest snapshot, with evictions that are on their way."""

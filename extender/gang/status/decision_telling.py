@@ -159,14 +159,8 @@ class DecisionTelling:
             except Exception:  # telling must never stand in the way of acting
                 log.exception("a decision is not reported", gang=decision.gang)
 
-    def round(self) -> list[GangKey]:
-        """Tell what was put off, and what has changed by itself; return the gangs whose definition
-        was repaired: what they were told last is not true any more. Waits for nothing."""
-        repaired = self.refused.repaired()
-        for _, waiting in repaired:
-            self._notices.held_back.wake(waiting)
-        self._notices.held_back.round()
+    def round(self) -> None:
+        """Tell what was put off, and what has changed by itself. Waits for nothing."""
         for decision in self.refused.due():
             self._notices.refused(decision)
         self.conditions.round()
-        return [key for key, _ in repaired]

@@ -1,8 +1,4 @@
-"""What pods, their owners and kube-scheduler are told in the course of a plan.
-
-Events; nominations and wake-ups have files of their own. The seats do not rest on any of it
-(they are held in the filter verb), so a failure is passed over.
-"""
+"""Events: what pods and their owners are told in the course of a plan. A failure is passed over."""
 
 from __future__ import annotations
 
@@ -15,14 +11,10 @@ import structlog
 from cachetools import LRUCache
 from msgspec import Struct
 
-from extender.gang.controller.nominations import Nominations
 from extender.gang.controller.notifier import EventType, Notifier
 from extender.gang.controller.records import RejectedRecord
-from extender.gang.core.held_back import HeldBack
-from extender.gang.core.requeuing import Requeuing
-from extender.gang.core.reservations import Preemption, Reservations
+from extender.gang.core.reservations import Preemption
 from extender.gang.core.victim_group import Refused, Sent
-from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.runtime.background import Background
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.runtime.cluster_source import ClusterSource
@@ -52,8 +44,6 @@ LOOKED_AT = 64
 MAX_UNITS = 4096
 RECORD_ASIDE = "PlanRecordKeptAside"
 MAP = "ConfigMap"
-CONCURRENCY = 32
-"""Hints under way at a time: those of a gang of thousands must not crowd evictions out."""
 
 
 class GangObject(Struct, frozen=True):
@@ -73,14 +63,12 @@ class Notices:
     def __init__(
         self,
         notifier: Notifier,
-        reservations: Reservations,
         source: ClusterSource,
         clocks: Clocks,
         background: Background,
-        enforcement: Enforcement,
-        *,
-        nominate: bool = True,
+        gate: asyncio.Semaphore,
     ) -> None:
+        """``gate`` bounds all events, with all hints."""
         self._notifier = notifier
         self._source = source
         self._clocks = clocks
@@ -88,23 +76,7 @@ class Notices:
         self._spawn = background.spawn
         self._units_told: LRUCache[tuple[str, str], bool] = LRUCache(MAX_UNITS)
         """Plan and unit of which the gang's objects know."""
-        self._gate = asyncio.Semaphore(CONCURRENCY)
-        self.nominations = Nominations(
-            notifier, reservations, source, background, self._gate, CONCURRENCY
-        )
-        self.held_back = HeldBack(
-            notifier, source, clocks, background, enforcement, self._gate, CONCURRENCY
-        )
-        self.calls = Requeuing(
-            notifier,
-            self.nominations,
-            source,
-            clocks,
-            background,
-            self._gate,
-            CONCURRENCY,
-            nominate=nominate,
-        )
+        self._gate = gate
 
     # -- events ---------------------------------------------------------------------------
 

@@ -72,9 +72,7 @@ class Requeuing:
         tries = preemption.tries.setdefault(uid, Tries())
         if tries.awaited or not self.needs_nominations():
             return
-        tries.awaited = True
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**tries.calls)
-        tries.calls += 1
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** tries.call_again())
         self._spawn(self._later(preemption, uid, tries, pause))
 
     def now(self, preemption: Preemption, uids: Sequence[str]) -> None:
@@ -94,7 +92,7 @@ class Requeuing:
 
     async def _later(self, preemption: Preemption, uid: str, tries: Tries, pause: float) -> None:
         await asyncio.sleep(pause)
-        tries.awaited = False
+        tries.called()
         if preemption.state is PreemptionState.OPEN:
             await self._call(preemption, [uid])
 

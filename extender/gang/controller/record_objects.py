@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from extender.gang.core.record import Record, pack
-from extender.gang.core.signature import Signer, digest_of
+from extender.gang.runtime.signature import Signer, digest_of
 
 LABEL = "podgroup-extender.io/plan"
 PART_LABEL = "podgroup-extender.io/plan-part"
