@@ -25,7 +25,7 @@ from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, GroupObject, Part, Pod, PodShape
 from extender.model.plan import Code, Plan, Proof, Refusal
-from extender.model.settings import Settings
+from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
 from tests.gang.world import evicted, node, pod, seats, snapshot
 
@@ -60,7 +60,10 @@ def gang_of(state: Snapshot) -> Gang:
 
 
 def planned(state: Snapshot) -> Plan | Refusal:
-    return Planner(Settings(), RESOLVER).plan(GangQuestion(gang_of(state), state))
+    """By gangs and pods, which ``fewest`` counts: a pod's work is a share of its node, which may be
+    small."""
+    order = Settings(plan=PlanSettings(cost_order="gangs-by-priority"))
+    return Planner(order, RESOLVER).plan(GangQuestion(gang_of(state), state))
 
 
 def workers(count: int, **more: object) -> list[Pod]:

@@ -45,15 +45,15 @@ def traces(draw: st.DrawFn) -> list[Job]:
 def test_all_work_is_done_once(policy: str, checkpoint: float, jobs: list[Job]) -> None:
     """Nothing overfills a node (``put`` raises), and what is undone is done again."""
     done = play(jobs, ReplaySettings(nodes=4, gpus=4, checkpoint=checkpoint), policy)
-    assert done.unfinished == 0
-    assert done.kept == pytest.approx(sum(job.gpu_seconds for job in jobs))
+    total = sum(job.gpu_seconds for job in jobs)
+    assert done.kept == pytest.approx(total) if not done.unfinished else done.kept < total
     assert sum(done.by_day.values()) == pytest.approx(done.kept)
     assert sum(done.lost_by_day.values()) == pytest.approx(done.lost)
     assert done.jobs <= done.pods
     if not done.pods:
         assert (done.lost, done.restarts) == (0, 0)
     if policy in GANGS:
-        assert (done.in_part, done.in_vain, done.idle) == (0, 0, 0)
+        assert (done.in_part, done.in_vain, done.idle, done.unfinished) == (0, 0, 0, 0)
     if len({job.priority for job in jobs}) == 1:
         assert done.pods == 0
 
@@ -85,6 +85,18 @@ def test_pod_by_pod_leaves_half_a_gang_holding_its_room() -> None:
     assert done.lost == 200 * 16
     assert done.idle == 110 * 8
     assert play(jobs, settings, "default").idle == 0
+
+
+def test_pod_by_pod_two_gangs_wait_for_each_other_for_ever() -> None:
+    """An urgent pod has taken a place; both gangs hold a part of what is left."""
+    jobs = [
+        Job("four", 0, 2, 4, 4, 10),
+        Job("two", 0, 1, 2, 4, 10),
+        Job("urgent", 1, 1, 1, 1, 1000),
+    ]
+    settings = ReplaySettings(nodes=4, gpus=4)
+    assert play(jobs, settings, POD_BY_POD).unfinished == 2
+    assert play(jobs, settings, "default").unfinished == 0
 
 
 def test_room_of_pods_that_end_is_nobodys_before_they_have() -> None:

@@ -12,7 +12,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from extender.cache import backoff
-from extender.cache.stats import WatchStats
 from extender.gang.controller import executor, preconditions, record_objects, scheduling_cycle
 from extender.gang.controller.coordinator import Coordinator
 from extender.gang.controller.executor import Executor
@@ -254,17 +253,6 @@ def _a_quorum_for_everybody() -> list[tuple[Any, str, Any]]:
     return [(Gang, "goes_whole", property(goes_whole))]
 
 
-def _accepted_is_shown() -> list[tuple[Any, str, Any]]:
-    """A watch that is accepted counts as one that has shown what was missed before."""
-    opened = WatchStats.opened
-
-    def shown(self: Any, now: float) -> None:
-        opened(self, now)
-        self.shown_at = now
-
-    return [(WatchStats, "opened", shown)]
-
-
 MUTANTS = (
     Mutant("equal-priority-victims", 1, ("priority",), _equal_priority_victims, (18, 21)),
     Mutant("forgets-begun-units", 2, ("half-gone",), _forgets_begun_units, (115, 910)),
@@ -290,7 +278,6 @@ MUTANTS = (
         (343, 2323),
         LARGE.name,
     ),
-    Mutant("accepted-is-shown", 0, ("blind",), _accepted_is_shown, (191, 302)),
     *WORLD_MUTANTS,
 )
 
