@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from array import array
-from itertools import combinations
+from collections.abc import Iterable
+from itertools import combinations, product
+from operator import mul
 
 import pytest
 
@@ -42,6 +44,7 @@ def _question(rng: random.Random, classes: int) -> OffersQuestion:
         tuple(tuple(rng.randrange(4) for _ in resources) for _ in range(classes)),
         rng.choice((FREE + 1, 1, 3, 100)),
         rng.choice((-1, -1, 1)),
+        tuple(rng.choice((1, 1, 2, 9)) for _ in range(classes)) if classes > 1 else (),
     )
 
 
@@ -66,7 +69,7 @@ def test_compiled_answers_as_the_specification_through_thousands_of_changes() ->
         compiled.put(slot, *node)
     questions = [_question(rng, rng.choice((1, 1, 2))) for _ in range(6)]
     gathered = seats = 0
-    for _ in range(3000):
+    for _ in range(4000):
         slot = rng.randrange(slots)
         if rng.random() < 0.1:
             spec.drop(slot)
@@ -118,41 +121,54 @@ def test_what_does_not_fit_into_the_compiled_census_is_refused_and_changes_nothi
     assert census.offers(question, array("i", [0]), {}).total_room() == before
 
 
-def test_pods_left_out_are_never_needed() -> None:
-    """On every small node: whatever the members gained, the pods kept can make it alone.
+@pytest.mark.parametrize("classes", [1, 2, 3])
+def test_pods_left_out_are_never_needed(classes: int) -> None:
+    """On every small node: whatever members the room is for, the pods kept make it alone.
 
-    For each set of pods that makes room for k members there is a part of it, among the
-    pods worth looking at, that makes it too.
+    For each set of pods that makes room for some members of each class there is a part of it,
+    among the pods worth looking at, that makes it too.
     """
     rng = random.Random(11)
     left_out = 0
     for _ in range(1500):
         has, holders = _node(rng, 6)
-        question = _question(rng, 1)
+        question = _question(rng, classes)
         offer = offer_of(dict(has), holders, question, None)
         able = [h for h in holders if h.priority < question.below and not _own(h, question)]
         kept = {id(holder) for holder, _ in offer.needed}
         left_out += sum(id(holder) not in kept for holder in able)
-        request = question.requests[0]
-        if plain.seats_in([dict(has).get(r, 0) for r in question.resources], request) == 0:
+        whole = [dict(has).get(r, 0) for r in question.resources]
+        if not any(plain.seats_in(whole, request) for request in question.requests):
             continue
+        free = _ways(offer, question, ())
         for size in range(len(able) + 1):
             for gone in combinations(able, size):
                 needed = [holder for holder in gone if id(holder) in kept]
-                assert _seats(offer, question, gone) == max(
-                    offer.now, _seats(offer, question, needed)
-                )
-    assert left_out > 500
+                assert _ways(offer, question, gone) == free | _ways(offer, question, needed)
+    assert left_out > 400
 
 
 def _own(holder: Holder, question: OffersQuestion) -> bool:
     return question.own >= 0 and holder.gang == question.own and holder.priority != FREE
 
 
-def _seats(offer: plain.Offer, question: OffersQuestion, gone: object) -> int:
+def _ways(
+    offer: plain.Offer, question: OffersQuestion, gone: Iterable[Holder]
+) -> set[tuple[int, ...]]:
+    """Members of each class who fit together, with these pods gone."""
     room = list(offer.free)
-    for holder in gone:  # type: ignore[attr-defined]
+    for holder in gone:
         amounts = dict(holder.requests)
         for r, number in enumerate(question.resources):
             room[r] += amounts.get(number, 0)
-    return plain.seats_in(room, question.requests[0])
+    counts = question.counts or (14,)
+    columns = list(zip(*question.requests, strict=True))
+    return {
+        way
+        for way in product(*(range(count + 1) for count in counts))
+        if all(
+            asked <= have
+            for column, have in zip(columns, room, strict=True)
+            if (asked := sum(map(mul, way, column)))
+        )
+    }

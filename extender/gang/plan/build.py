@@ -245,6 +245,7 @@ class Build:
                 requests,
                 self._below,
                 self._planning.own_number(self._gang),
+                tuple(map(len, self.classes)) if len(requests) > 1 else (),
             )
             offers = self._planning.offers(question, self._usable.slots, self._held)
             self._asked[requests] = offers

@@ -13,7 +13,8 @@ STAYS = 1 << 40
 SHUT = 1 << 41
 """Above those: the priority at which a node opens that never does."""
 MOST_STEPS = 64
-"""Where more members than this could be gained on a node, no pod is left out."""
+"""Where more members than this could be gained on a node, or with several classes more ways to seat
+them, no pod is left out."""
 ENDLESS = 1 << 30
 """More members than any gang has."""
 LARGEST = 1 << 52
@@ -55,6 +56,8 @@ class OffersQuestion(NamedTuple):
     own: int
     """Number of the preemptor's gang: its pods neither go nor stay in the way, but the room
     of those that terminate is waited for as anybody's. -1: none."""
+    counts: tuple[int, ...] = ()
+    """(C,) members of each class; (): that is not known."""
 
 
 class Seatings(NamedTuple):

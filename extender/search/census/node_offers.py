@@ -9,10 +9,12 @@ Pods whose end cannot change how many members fit on their node are left out. Wh
 that is right: let ``m`` be one resource and H the pods there that hold some of it.
 To seat k members, pods that hold at least D = k * request[m] - free[m] of ``m`` must
 go, all of them from H. The least that any such pods hold of another resource r is
-bounded from below by taking them in the order of r per m, the last one in part.
+bounded from below by taking them in the order of r per m, the last one in part; and by the number
+of pods that D takes at least, each with as little of r as any.
 When free[r] plus that bound is enough for k members, for every r and every k that
 can be gained, then whatever set of pods makes room for k members still does without
-the pods outside H: they are never needed.
+the pods outside H: they are never needed. With several classes the same holds of every
+way to seat some of each, of which there are few: a leader is one.
 """
 
 from __future__ import annotations
@@ -20,6 +22,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cmp_to_key
+from itertools import accumulate, product
+from math import prod
+from operator import mul
 from typing import NamedTuple
 
 from extender.search.census.holders import (
@@ -200,10 +205,10 @@ def offer_of(
             entries.append((holder, taken))
     start = free if seatings is None else plus(free, seatings.spare)
     steps, total = _steps(start, entries, question)
-    if len(requests) > 1 or (seatings is not None and any(seatings.spare)):
+    if seatings is not None and any(seatings.spare):
         needed: Iterable[tuple[Holder, Vector]] = (e for e in entries if any(e[1]))
     else:
-        needed = _needed(start, total, entries, requests[0])
+        needed = _needed(start, total, entries, question)
     return Offer(
         free,
         total,
@@ -262,28 +267,58 @@ def _steps(
 
 
 def _needed(
-    free: Vector, total: Vector, entries: Sequence[tuple[Holder, Vector]], request: Vector
+    free: Vector,
+    total: Vector,
+    entries: Sequence[tuple[Holder, Vector]],
+    question: OffersQuestion,
 ) -> Sequence[tuple[Holder, Vector]]:
     """The entries that some way to gain members here may need. See the module's text."""
-    now, most = seats_in(free, request), seats_in(total, request)
-    if now == most:
+    asked = [r for r, ask in enumerate(map(max, zip(*question.requests, strict=True))) if ask > 0]
+    holding = {r: [e for e in entries if e[1][r] > 0] for r in asked}
+    ways = _ways(free, total, question)
+    if ways is not None and not ways:
         return ()
-    asked = [r for r, ask in enumerate(request) if ask > 0]
-    if most - now <= MOST_STEPS:
-        holding = {r: [e for e in entries if e[1][r] > 0] for r in asked}
-        for m in sorted(asked, key=lambda r: len(holding[r])):
-            if len(holding[m]) < len(entries) and all(
-                free[r] + _least(holding[m], m, r, request[m] * k - free[m]) >= request[r] * k
-                for r in asked
-                if r != m
-                for k in range(now + 1, most + 1)
-            ):
-                return holding[m]
+    for m in sorted(asked, key=lambda r: len(holding[r])) if ways else ():
+        if len(holding[m]) < len(entries) and all(
+            free[r] + _least(holding[m], m, r, way[m] - free[m] if way[m] else 0) >= way[r]
+            for way in ways
+            for r in asked
+            if r != m and way[r]
+        ):
+            return holding[m]
     return [entry for entry in entries if any(entry[1][r] for r in asked)]
+
+
+def _ways(free: Vector, total: Vector, question: OffersQuestion) -> list[Vector] | None:
+    """What those members ask for who fit in the whole room, and not before; None where there are
+    too many ways to seat some of each class."""
+    requests = question.requests
+    most = [seats_in(total, request) for request in requests]
+    least = [0] * len(requests)
+    if len(requests) == 1:
+        least = [seats_in(free, requests[0])]
+        few = most[0] - least[0] <= MOST_STEPS
+    else:
+        most = [min(pair) for pair in zip(most, question.counts or most, strict=True)]
+        few = prod(count + 1 for count in most) <= MOST_STEPS
+    if not few:
+        return None
+    columns = list(zip(*requests, strict=True))
+    every = product(*(range(low, high + 1) for low, high in zip(least, most, strict=True)))
+    ways = [tuple([sum(map(mul, way, column)) for column in columns]) for way in every]
+    return [way for way in ways if _holds(total, way) and not _holds(free, way)]
+
+
+def _holds(room: Vector, way: Vector) -> bool:
+    """Whether so much fits; a resource that is not asked for does not matter."""
+    return all(have >= ask for have, ask in zip(room, way, strict=True) if ask)
 
 
 def _least(holding: Sequence[tuple[Holder, Vector]], m: int, r: int, wanted: int) -> int:
     """A lower bound of what pods that hold ``wanted`` of ``m`` together hold of ``r``."""
+    reach = accumulate(sorted((amounts[m] for _, amounts in holding), reverse=True))
+    pods = sum(sums < wanted for sums in (0, *reach))
+    by_number = sum(sorted(amounts[r] for _, amounts in holding)[:pods])
     least = 0
     # In whole numbers: a rounded ratio could put the bound one too high.
     cheaper = cmp_to_key(
@@ -295,4 +330,4 @@ def _least(holding: Sequence[tuple[Holder, Vector]], m: int, r: int, wanted: int
         part = min(wanted, amounts[m])
         least += amounts[r] * part // amounts[m]
         wanted -= part
-    return least
+    return max(least, by_number)

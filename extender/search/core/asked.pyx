@@ -42,6 +42,7 @@ cdef class Asked:
             self.column.resize(max(<int>self.column.size(), number + 1), -1)
             self.column[number] = r
             r += 1
+        self.counts = question.counts
         self.largest.assign(self.R, 0)
         for request in question.requests:
             for r in range(self.R):
@@ -94,7 +95,7 @@ cdef class Asked:
             if offer.steps[r].most > 0:
                 offer.opens = offer.steps[r].priority
                 break
-        if self.C == 1 and not spared:
+        if not spared:
             whose = self.enough_alone(offer)
         if whose != OF_NOTHING:
             self.list_needed(whose, offer)
@@ -182,7 +183,7 @@ cdef class Asked:
             for r in range(R):
                 if self.amounts[e * R + r] > 0 and (
                     r == whose or whose == OF_ANY
-                    or (whose == OF_ANY_ASKED and self.requests[r] > 0)
+                    or (whose == OF_ANY_ASKED and self.largest[r] > 0)
                 ):
                     offer.needed.push_back(self.entries[e])
                     for i in range(R):
@@ -198,18 +199,62 @@ cdef class Asked:
 
     cdef int enough_alone(self, Offer* offer) noexcept nogil:
         """The resource whose holders alone may be needed, OF_ANY_ASKED or OF_NOTHING."""
-        cdef int r, m, e, best, tried, holders
+        # self.room is the room with everybody gone, offer.free the room at the start.
+        if not self.list_ways(offer):
+            return OF_ANY_ASKED
+        if self.ways.empty():
+            return OF_NOTHING
+        return self.fewest_holders(offer)
+
+    cdef bint list_ways(self, Offer* offer) noexcept nogil:
+        """ways: what those members ask for who fit once everybody is gone, and not before; whether
+        they are few enough to be listed."""
+        cdef int c, r, R = self.R
+        cdef i64 number = 1, start = 0
+        cdef vector[i64] most, members, way
+        cdef bint fits, gained
+        self.ways.clear()
+        most.assign(self.C, 0)
+        for c in range(self.C):
+            most[c] = self.fits(self.room.data(), &self.requests[c * R])
+            if c < <int>self.counts.size():
+                most[c] = min(most[c], self.counts[c])
+            if self.C == 1:
+                start = self.fits(offer.free.data(), &self.requests[0])
+            if most[c] - start >= STEPS + (self.C == 1):
+                return False
+            number *= most[c] + 1 - start
+            if number > STEPS + (self.C == 1):
+                return False
+        members.assign(self.C, 0)
+        members[0] = start
+        while True:
+            way.assign(R, 0)
+            fits = True
+            gained = False
+            for r in range(R):
+                for c in range(self.C):
+                    way[r] += members[c] * self.requests[c * R + r]
+                if way[r] > 0:
+                    fits = fits and way[r] <= self.room[r]
+                    gained = gained or way[r] > offer.free[r]
+            if fits and gained:
+                for r in range(R):
+                    self.ways.push_back(way[r])
+            c = 0
+            while c < self.C and members[c] == most[c]:
+                members[c] = 0
+                c += 1
+            if c == self.C:
+                return True
+            members[c] += 1
+
+    cdef int fewest_holders(self, Offer* offer) noexcept nogil:
+        """The resource with the fewest holders whose end suffices for every way, OF_ANY_ASKED where
+        there is none."""
+        cdef int r, e, best, tried, n = <int>self.entries.size(), R = self.R
         cdef vector[int] count
         cdef vector[bint] seen
-        cdef int n = <int>self.entries.size(), R = self.R
-        cdef i64 start, most
-        # self.room is the room with everybody gone, offer.free the room at the start.
-        start = self.fits(offer.free.data(), &self.requests[0])
-        most = self.fits(self.room.data(), &self.requests[0])
-        if start == most:
-            return OF_NOTHING
-        if most - start > STEPS:
-            return OF_ANY_ASKED
         count.assign(R, 0)
         for e in range(n):
             for r in range(R):
@@ -219,39 +264,57 @@ cdef class Asked:
         for tried in range(R):
             best = -1
             for r in range(R):
-                if self.requests[r] > 0 and not seen[r] and (best < 0 or count[r] < count[best]):
+                if self.largest[r] > 0 and not seen[r] and (best < 0 or count[r] < count[best]):
                     best = r
             if best < 0 or count[best] == n:
                 return OF_ANY_ASKED
             seen[best] = True
-            if self.covers(best, offer, start, most):
+            if self.covers(best, offer):
                 return best
         return OF_ANY_ASKED
 
-    cdef bint covers(self, int m, Offer* offer, i64 start, i64 most) noexcept nogil:
-        """Whether those who hold ``m``, gone for any number of seats, free enough of the rest."""
+    cdef bint covers(self, int m, Offer* offer) noexcept nogil:
+        """Whether those who hold ``m``, gone for any of the ways, free enough of the rest."""
         cdef int r, e, n = <int>self.entries.size(), R = self.R
         cdef Ratio ratio
-        cdef i64 k, wanted, part, least
+        cdef i64 wanted, part, least, by_number
+        cdef int k, at, ways = <int>self.ways.size() // R
+        self.held_most.clear()
+        for e in range(n):
+            if self.amounts[e * R + m] > 0:
+                self.held_most.push_back(-self.amounts[e * R + m])
+        sort(self.held_most.begin(), self.held_most.end())
         for r in range(R):
-            if r == m or self.requests[r] == 0:
+            if r == m:
                 continue
             self.ratios.clear()
+            self.held_least.clear()
             for e in range(n):
                 if self.amounts[e * R + m] > 0:
                     ratio.of = self.amounts[e * R + r]
                     ratio.per = self.amounts[e * R + m]
                     self.ratios.push_back(ratio)
+                    self.held_least.push_back(ratio.of)
             sort(self.ratios.begin(), self.ratios.end(), cheaper)
-            for k in range(start + 1, most + 1):
-                wanted = self.requests[m] * k - offer.free[m]
-                least = offer.free[r]
+            sort(self.held_least.begin(), self.held_least.end())
+            for k in range(ways):
+                at = k * R
+                if self.ways[at + r] == 0:
+                    continue
+                by_number = least = offer.free[r]
+                wanted = self.ways[at + m] - offer.free[m] if self.ways[at + m] > 0 else 0
+                for e in range(<int>self.held_most.size()):
+                    if wanted <= 0:
+                        break
+                    by_number += self.held_least[e]
+                    wanted += self.held_most[e]
+                wanted = self.ways[at + m] - offer.free[m] if self.ways[at + m] > 0 else 0
                 for e in range(<int>self.ratios.size()):
                     if wanted <= 0:
                         break
                     part = min(wanted, self.ratios[e].per)
                     least += <i64>(<wide>self.ratios[e].of * <wide>part // self.ratios[e].per)
                     wanted -= part
-                if least < self.requests[r] * k:
+                if max(least, by_number) < self.ways[at + r]:
                     return False
         return True
