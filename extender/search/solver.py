@@ -8,7 +8,7 @@ deadline HiGHS is asked, where it is installed.
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -56,6 +56,9 @@ def solve(
     """
     check_frame(problem)
     problem = settled(problem)
+    led = _with_leader(problem, limits, deadline=deadline, cancel=cancel)
+    if led is not None:
+        return led
     # A bound for what is cut has a part of the time, or none where there is hardly any.
     last = seconds(problem)
     bounded = last < OWN_SHARE * Stop(None, deadline, cancel).seconds
@@ -66,6 +69,15 @@ def solve(
     if cancel is not None and cancel[0] > 1:
         return answer
     return raised(problem, answer, Stop(None, sooner(inf, last) if deadline else None))
+
+
+def _with_leader(problem: Problem, limits: Limits | None, **end: Any) -> Solution | None:
+    """The optimum of a leader and its workers, where that is quickly told."""
+    if BACKEND == "reference" or _is_small(problem):
+        return None
+    from extender.search.several import with_leader
+
+    return with_leader.solve(problem, limits, **end) if with_leader.takes(problem) else None
 
 
 def _solved(

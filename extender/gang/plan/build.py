@@ -69,6 +69,9 @@ MOST_CAPS = 256
 """Limits that members set for each other, of a few hundred ports or topology keys at most."""
 MOST_LEADING = 8
 """Pods that all have to go for members to open a domain; it is not tried where there are more."""
+MOST_ALIKE = 2
+"""So many times what one class asks for another one may ask for, where all are asked about as one:
+what is enough for the least of them is hardly enough for more."""
 MOST_LEADERS = 8
 """Classes that are looked at for one that decides alone."""
 NOBODY = Units()
@@ -311,8 +314,11 @@ class Build:
         order = sorted(
             range(len(requests)), key=lambda c: (-len(asked[c]), -len(self.classes[c]), c)
         )
-        if len(set(asked)) == 1:
-            yield from self._led_by(JOINT, least_request(requests))
+        least, most = least_request(requests), tuple(map(max, *requests))
+        if len(set(asked)) == 1 and all(
+            b <= MOST_ALIKE * a for a, b in zip(least, most, strict=True)
+        ):
+            yield from self._led_by(JOINT, least)
         # One that has its seats already hardly decides; of the others the most demanding may.
         lead = next((c for c in order[:MOST_LEADERS] if self._lacks_seats(c)), order[0])
         yield from self._led_by(lead, requests[lead])

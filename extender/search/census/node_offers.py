@@ -275,10 +275,11 @@ def _needed(
     """The entries that some way to gain members here may need. See the module's text."""
     asked = [r for r, ask in enumerate(map(max, zip(*question.requests, strict=True))) if ask > 0]
     holding = {r: [e for e in entries if e[1][r] > 0] for r in asked}
+    any_asked = [entry for entry in entries if any(entry[1][r] for r in asked)]
     ways = _ways(free, total, question)
-    if ways is not None and not ways:
-        return ()
-    for m in sorted(asked, key=lambda r: len(holding[r])) if ways else ():
+    if ways is None or not ways:
+        return any_asked if ways is None else ()
+    for m in sorted(asked, key=lambda r: len(holding[r])):
         if len(holding[m]) < len(entries) and all(
             free[r] + _least(holding[m], m, r, way[m] - free[m] if way[m] else 0) >= way[r]
             for way in ways
@@ -286,7 +287,7 @@ def _needed(
             if r != m and way[r]
         ):
             return holding[m]
-    return [entry for entry in entries if any(entry[1][r] for r in asked)]
+    return any_asked
 
 
 def _ways(free: Vector, total: Vector, question: OffersQuestion) -> list[Vector] | None:
