@@ -198,6 +198,16 @@ def test_without_the_package_the_own_search_answers(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.skipif(not COMPILED, reason="the plain search takes minutes")
+def test_a_version_that_calls_its_start_optimal_is_not_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = SimpleNamespace(HIGHS_VERSION_MAJOR=1, HIGHS_VERSION_MINOR=16)
+    monkeypatch.setattr(highs_package, "import_module", lambda _: made)
+    assert highs_package.loaded.__wrapped__() is None
+    made.HIGHS_VERSION_MINOR = 15
+    assert highs_package.loaded.__wrapped__() is made
+
+
 def test_it_is_asked_what_the_own_search_leaves_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """This one the own search does not prove in minutes."""
     problem = leader_and_workers(15)

@@ -18,6 +18,9 @@ MOST_COST = 1_000_000
 ROUNDING = 0.01
 """By so much a bound may be too high: far more than the tolerances allow at such costs."""
 OPTIMAL, NO_ANSWER = "kOptimal", "kInfeasible"
+DOUBTED = (1, 16)
+"""From this version on nothing is believed: 1.16.0 calls the answer that it was started with
+optimal where presolve is on, and the bound is then above the optimum."""
 CUT = ("kTimeLimit", "kInterrupt")
 """HiGHS' own words: names of HighsModelStatus."""
 
@@ -38,11 +41,13 @@ OPTIONS: dict[str, object] = {
 
 @cache
 def loaded() -> Any:
-    """highspy, or None where it is not installed. The first call loads it: some 0.1 s."""
+    """highspy, or None where it is not installed, or not to be believed. The first call loads it:
+    some 0.1 s."""
     try:
-        return import_module("highspy")
+        highs = import_module("highspy")
     except ImportError:
         return None
+    return highs if (highs.HIGHS_VERSION_MAJOR, highs.HIGHS_VERSION_MINOR) < DOUBTED else None
 
 
 def fresh(program: Any, cancel: Flag | None) -> Any:
