@@ -26,7 +26,7 @@ from extender.search.several.reductions import largest
 if TYPE_CHECKING:
     from extender.search.core.census import Census as CompiledCensus
 
-__all__ = ["BACKEND", "backend_for", "open_census", "search", "solve", "solve_led"]
+__all__ = ["BACKEND", "backend_for", "load", "open_census", "search", "solve", "solve_led"]
 
 FEW_NODES, FEW_UNITS, FEW_MEMBERS = 8, 16, 32
 """A problem of so many is small: whatever its rules, it is answered in milliseconds."""
@@ -93,6 +93,11 @@ def _solved(
     if proved(better) or Stop(None, deadline - OWN_SECONDS, cancel).over():
         return better  # what the own search does before it asks a clock would not be over
     return merged(better, _own(problem, limits, deadline=deadline, cancel=cancel))
+
+
+def load() -> None:
+    """Load what a search may ask: HiGHS takes some 0.1 s, for which no question should wait."""
+    highs.available()
 
 
 def search(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.search import features, large, speed
+from bench.search import features, large, leaders, speed
 from extender.gang.plan import answers
 from extender.search import solver
 
@@ -37,3 +37,12 @@ def test_every_feature_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     assert features.main(["--short"]) == 0
     table = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     assert len(table) == 2 + len(features.NAMES)
+
+
+def test_a_leader_that_contests_nodes_is_proved(capsys: pytest.CaptureFixture[str]) -> None:
+    assert leaders.main(["--print", "--nodes", "60", "--gangs", "6", "--rounds", "2"]) == 0
+    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
+    assert [(row[0], row[-1]) for row in rows] == [
+        ("6, workers alone", "3 of 3"),
+        ("6, with a leader", "3 of 3"),
+    ]

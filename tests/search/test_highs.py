@@ -14,6 +14,9 @@ from types import SimpleNamespace
 import pytest
 from msgspec.structs import replace
 
+from extender.gang.plan.planner import Planner
+from extender.groups.resolver import Resolver
+from extender.model.settings import Settings
 from extender.search import solver
 from extender.search.highs import by_level as highs
 from extender.search.highs import package as highs_package
@@ -198,6 +201,14 @@ def test_without_the_package_the_own_search_answers(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.skipif(not COMPILED, reason="the plain search takes minutes")
+def test_it_is_loaded_before_the_first_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes 70 ms, three times what a large plan takes."""
+    loads: list[int] = []
+    monkeypatch.setattr(highs_package, "loaded", lambda: loads.append(1))
+    Planner(Settings(), Resolver(Settings().groups))
+    assert loads
+
+
 def test_a_version_that_calls_its_start_optimal_is_not_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

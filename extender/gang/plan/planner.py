@@ -68,6 +68,7 @@ from extender.model.snapshot import Snapshot
 from extender.model.texts import all_of, counted, cut
 from extender.search.problem import Infeasible, Limits, Vector
 from extender.search.problem.stop import Flag, OutOfTime, Stop
+from extender.search.solver import load
 
 Text = TypeVar("Text")
 UNTOLD = "the reasons cannot be given; please report this"
@@ -82,6 +83,7 @@ class Planner:
         self._settings = settings
         self._resolver = resolver
         self._limits = Limits(branch_nodes=settings.plan.branch_nodes)
+        load()
         self._forget()
 
     def _forget(self) -> None:
