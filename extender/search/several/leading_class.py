@@ -197,7 +197,9 @@ class _AllSeats:
         """Seats of the leading class on the node now."""
         if not self.leader.allowed[n] or (self.lead, n) in self.shut:
             return 0
-        most = min(self.leader.count, self._within(self.leader.request, n))
+        most = self._within(self.leader.request, n)
+        if not most:
+            return 0
         every = range(len(self.problem.classes))
         return min(most, self._uncapped(n, every if self.lead == JOINT else (self.lead,)))
 
@@ -205,8 +207,10 @@ class _AllSeats:
         most = self.leader.count
         for column, amount in zip(self.room, request, strict=True):
             if amount > 0:
-                most = min(most, max(0, column[n]) // amount)
-        return max(0, most)
+                if column[n] < amount:
+                    return 0  # of most nodes
+                most = min(most, column[n] // amount)
+        return most
 
     def _uncapped(self, n: int, classes: Iterable[int]) -> int:
         """How many more the caps leave that bind all of these classes there."""
