@@ -164,6 +164,27 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 ),
             ),
             Panel(
+                "GPU-hours of work lost, a day",
+                (
+                    (
+                        "topk(10, sum by (namespace) "
+                        f"(increase({P}lost_gpu_seconds_total[1d]))) / 3600",
+                        "{{namespace}}",
+                    ),
+                ),
+                about="With evicted pods of a namespace.",
+            ),
+            Panel(
+                "GPU-hours of work lost by priority, a day",
+                (
+                    (
+                        f"sum by (priority) (increase({P}lost_gpu_seconds_total[1d])) / 3600",
+                        "{{priority}}",
+                    ),
+                ),
+                about="With evicted pods of a priority.",
+            ),
+            Panel(
                 "Gangs left alone, limits met",
                 (
                     (f"sum by (cause) ({P}suspended_gangs)", "suspended: {{cause}}"),

@@ -64,6 +64,7 @@ from extender.model.custom_groups import custom_annotations
 from extender.model.errors import ExtenderError, InvalidInput
 from extender.model.metadata import keep_annotations
 from extender.model.mode import OBSERVE
+from extender.model.plan import Victim
 from extender.model.settings import LeadershipSettings, Settings
 from extender.model.settings_rules import validate
 from extender.search.solver import BACKEND
@@ -225,9 +226,11 @@ class Heard(Listener):
         for tell in self._told:
             tell(decision)
 
-    def evicted(self, ended: Removal, lost: int = 0) -> None:
+    def evicted(self, ended: Removal, victim: Victim | None = None) -> None:
         """Count how an eviction ended, and the work that is lost by it."""
-        self._metrics.evicted(ended, lost)
+        self._metrics.evicted(ended)
+        if victim is not None:
+            self._metrics.lost(victim.namespace, victim.priority, victim.lost)
         self._lately.evicted(ended, time.time())
 
     def failed(self, what: str, error: ApiError) -> None:

@@ -21,6 +21,9 @@ from structlog import get_logger
 PREFIX = "podgroup_extender_"
 LATENCY = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 PAUSES = (0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
+MOST_LOSERS = 1000
+"""Namespaces and priorities that lost work is counted for: names have no end. What more of them
+lose counts for none."""
 
 
 class VerbMetrics:
@@ -106,8 +109,10 @@ class Metrics:
         self._lost = Counter(
             PREFIX + "lost_gpu_seconds",
             "Work lost with evicted pods: GPUs held, times the seconds since start or checkpoint.",
+            ["namespace", "priority"],
             registry=registry,
         )
+        self._losers: set[tuple[str, str]] = set()
         self._backend = Gauge(
             PREFIX + "search_backend_info", "Which search is used.", ["backend"], registry=registry
         )
@@ -133,10 +138,17 @@ class Metrics:
         """Count a decision about a gang, for example "planned" or a refusal's code."""
         self._decisions.labels(outcome).inc()
 
-    def evicted(self, result: str, lost: float = 0.0) -> None:
-        """Count an eviction: "evicted", "gone" or "refused"; ``lost``: GPU-seconds of work."""
+    def evicted(self, result: str) -> None:
+        """Count an eviction: "evicted", "gone" or "refused"."""
         self._evictions.labels(result).inc()
-        self._lost.inc(lost)
+
+    def lost(self, namespace: str, priority: int, seconds: float) -> None:
+        """Count the GPU-seconds of work that are lost with a pod of this namespace and priority."""
+        named = (namespace, str(priority))
+        if named not in self._losers and len(self._losers) >= MOST_LOSERS:
+            named = ("", "")
+        self._losers.add(named)
+        self._lost.labels(*named).inc(seconds)
 
     def search_backend(self, name: str) -> None:
         """Say which search core is in use ("compiled" or "python")."""

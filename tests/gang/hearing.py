@@ -7,6 +7,7 @@ from collections.abc import Callable
 from extender.gang.tell.decisions import Decision
 from extender.gang.tell.listener import Listener, Removal
 from extender.kube.api_errors import ApiError
+from extender.model.plan import Victim
 
 
 class Hearing(Listener):
@@ -21,9 +22,9 @@ class Hearing(Listener):
     def decided(self, decision: Decision) -> None:
         self.feed(decision)
 
-    def evicted(self, ended: Removal, lost: int = 0) -> None:
+    def evicted(self, ended: Removal, victim: Victim | None = None) -> None:
         self.ended.append(ended)
-        self.lost += lost
+        self.lost += victim.lost if victim is not None else 0
 
     def failed(self, what: str, error: ApiError) -> None:
         self.failures.append(what)

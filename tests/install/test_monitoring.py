@@ -141,7 +141,8 @@ ONLY_ACTING = {"podgroup_extender_api_writes_waiting"}
 """In a row that is not about acting otherwise: who observes writes nothing."""
 NEVER_THERE = {
     # Counters that every process has, and that only who acts counts up.
-    "podgroup_extender_evictions_total"
+    "podgroup_extender_evictions_total",
+    "podgroup_extender_lost_gpu_seconds_total",
 }
 
 

@@ -94,14 +94,15 @@ class TestMetrics:
     def test_what_other_rooms_tell(self, site: Running, scrape: Callable[[], str]) -> None:
         site.metrics.decided("plan")
         site.metrics.decided("plan")
-        site.metrics.evicted("deleted", 5400)
+        site.metrics.evicted("deleted")
+        site.metrics.lost("team", 5, 5400)
         site.metrics.evicted("refused")
         site.metrics.search_backend("python")
         site.metrics.search_backend("compiled")
         text = scrape()
         assert 'gang_decisions_total{outcome="plan"} 2.0' in text
         assert 'evictions_total{result="deleted"} 1.0' in text
-        assert "podgroup_extender_lost_gpu_seconds_total 5400.0" in text
+        assert 'lost_gpu_seconds_total{namespace="team",priority="5"} 5400.0' in text
         assert 'search_backend_info{backend="compiled"} 1.0' in text
         assert 'backend="python"' not in text
 

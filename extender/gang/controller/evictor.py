@@ -211,7 +211,7 @@ class Evictor:
                 if await self._left(victim):
                     return self._gone()
                 raise  # a webhook may answer with a conflict as well
-            self._listener.evicted(Removal.ACCEPTED, victim.lost)
+            self._listener.evicted(Removal.ACCEPTED, victim)
             return Removal.ACCEPTED
 
     def _gone(self) -> Removal:

@@ -8,6 +8,7 @@ import structlog
 
 from extender.gang.tell.decisions import Decision
 from extender.kube.api_errors import ApiError
+from extender.model.plan import Victim
 
 log = structlog.get_logger("gang")
 
@@ -29,8 +30,8 @@ class Listener:
     def decided(self, decision: Decision) -> None:
         """A decision was made that does not only repeat the gang's last one."""
 
-    def evicted(self, ended: Removal, lost: int = 0) -> None:
-        """An eviction has ended; ``lost``: GPU-seconds of work that are lost by it."""
+    def evicted(self, ended: Removal, victim: Victim | None = None) -> None:
+        """An eviction has ended; ``victim``: the pod, where its work is lost by it."""
 
     def failed(self, what: str, error: ApiError) -> None:
         """A best-effort write did not work."""
