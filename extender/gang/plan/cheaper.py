@@ -155,16 +155,21 @@ def _tried(
     built: Built, solution: Solution, again: Again, stop: Stop
 ) -> Iterator[tuple[VictimUnit, int]]:
     """Yield some of the units with that number, found by searches and tried out."""
+    beside = any(group[0].shape.affinity for group in built.classes)
+    alone = not (beside or built.problem.blockers)
+    """Nothing but what is on its node decides whether a member may sit there."""
     for at, unit, moved in islice(_candidates(built, solution), MOST_TRIED):
         gone = _gone(built, {each for each in solution.chosen if each != at}, at)
         left: Solution | None = replace(
             solution, seats=tuple([each for each in solution.seats if each not in moved])
         )
         short = sum(members for _, _, members in moved)
+        same = alone and short == 1
         if short > 1:  # else all other seats are as they are: one that moves is the least
             short, left = _short(_inside(_without(built, gone), solution), stop)
-        # A member may need another one beside it, which is in no problem.
-        if left is not None and left.seats:
+        # A member may need another one beside it, which is in no problem. Where the other seats
+        # are as they are, and their nodes, they need not be tried a second time.
+        if left is not None and left.seats and not same:
             trial = again(built, replace(left, chosen=tuple(sorted(gone))))
             short = 0 if trial.failed else short
         if short:
