@@ -98,26 +98,27 @@ class _Search:
         )
         self.beside = [0] * len(problem.nodes)
         """(N,) workers that fit with nobody gone."""
-        self.columns = Columns(alone(problem, self.workers, self.count + 1))
 
     def two_cases(self) -> bool:
         """Whether wherever the leader sits one more worker fits in its place, or units of that
         node alone are gone for it; notes what fits ``beside``."""
         problem = self.problem
         leader, worker = (problem.classes[c] for c in (self.leader, self.workers))
-        whole = [list(row) for row in zip(*problem.free, strict=True)]
+        sums = [list(column) for column in problem.free]
         others: dict[int, list[Vector]] = {}
         for u, unit in enumerate(problem.units):
             for n, amounts in unit.releases:
                 if u in self.spanning:
                     others.setdefault(n, []).append(amounts)
                 else:
-                    whole[n] = list(add(tuple(whole[n]), amounts))
+                    for column, amount in zip(sums, amounts, strict=True):
+                        column[n] += amount
         known: dict[object, int] = {}
-        for n, free in enumerate(zip(*problem.free, strict=True)):
+        rooms = zip(zip(*problem.free, strict=True), zip(*sums, strict=True), strict=True)
+        for n, (free, whole) in enumerate(rooms):
             if not leader.allowed[n]:
                 continue
-            key = (free, tuple(whole[n]), tuple(others.get(n, ())), worker.allowed[n])
+            key = (free, whole, tuple(others.get(n, ())), worker.allowed[n])
             if key not in known:
                 known[key] = self._beside(*key, leader.request, worker.request)
             if known[key] < 0:
@@ -164,10 +165,11 @@ class _Search:
     def best(self) -> _Answer | None:
         """The optimum; None where it is not known."""
         everywhere = bytes([1]) * len(self.problem.nodes)
-        base = self._workers(self.count, everywhere)
+        columns = Columns(alone(self.problem, self.workers, self.count + 1))
+        base = self._workers(columns, self.count, everywhere)
         if base is None:
             return None
-        more = self._workers(self.count + 1, everywhere)
+        more = self._workers(columns, self.count + 1, everywhere)
         best = self._with_a_workers_seat(more) if more is not None else None
         nodes, lone = bytearray(everywhere), self._lone()
         for _ in range(MOST_NODES):
@@ -183,7 +185,7 @@ class _Search:
                 return None
             nodes[n] = 0
             others = everywhere[:n] + b"\0" + everywhere[n + 1 :]
-            rest = base if free else self._workers(self.count, others)
+            rest = base if free else self._workers(columns, self.count, others)
             if rest is None:
                 continue
             every = rest.chosen.union(chosen)
@@ -223,9 +225,9 @@ class _Search:
             )
         )
 
-    def _workers(self, need: int, inside: bytes) -> _Answer | None:
+    def _workers(self, columns: Columns, need: int, inside: bytes) -> _Answer | None:
         """Seats for so many workers on these nodes at least cost; None where there are none."""
-        found = self._core(self.columns, need, inside)
+        found = self._core(columns, need, inside)
         if found is None:
             return None
         chosen, seats = found
