@@ -84,17 +84,17 @@ def gang_parts(
     """Return the parts of a gang whose size is the sum of what each of several parts needs.
 
     Any pods would make up the sum: three workers of a RayCluster and no head. ``least``: of each
-    part by its name; ``parts_of``: the names of the parts that a pod belongs to.
+    part by its name, 0 of one whose pods are not waited for; ``parts_of``: the names of the parts
+    that a pod belongs to.
     """
     needed = {name: count for name, count in least.items() if count > 0}
-    if len(needed) < 2:
-        return ()
-    uids: dict[str, list[str]] = {name: [] for name in needed}
+    uids: dict[str, list[str]] = {name: [] for name in least}
     for pod in members:
-        for name in sorted(needed.keys() & parts_of(pod))[:1]:
+        for name in sorted(least.keys() & parts_of(pod))[:1]:
             uids[name].append(pod.uid)
-    if not any(uids.values()):
-        return ()  # no pod says of which part it is
+    said = {name for name, found in uids.items() if found}
+    if not said or (len(needed) < 2 and said <= needed.keys()):
+        return ()  # no pod says of which part it is, or all are of the only one
     return tuple(GangPart(name, frozenset(uids[name]), needed[name]) for name in sorted(needed))
 
 

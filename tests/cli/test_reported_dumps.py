@@ -232,3 +232,20 @@ def test_no_pod_is_evicted_for_a_namespace_that_is_being_deleted(
     assert ("plan" in found) == (not ending)
     if ending:
         assert "namespace team is being deleted" in found["refusal"]["message"]
+
+
+@pytest.mark.parametrize("head", [True, False])
+def test_a_worker_is_no_ray_cluster_where_no_worker_group_has_a_minimum(
+    capsys: Capture, tmp_path: Path, *, head: bool
+) -> None:
+    """With autoscaling and minReplicas 0 the head is the only one that is needed."""
+    dump = json.loads((DUMPS / "parts-ray-head-fits-nowhere.json").read_text())
+    for each in dump["items"]:
+        if each["kind"] == "RayCluster":
+            each["spec"]["workerGroupSpecs"][0]["minReplicas"] = 0
+    if not head:
+        dump["items"] = [each for each in dump["items"] if each["metadata"]["name"] != "rc-head"]
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps(dump))
+    found = answer(capsys, "", "rc", path=path)
+    assert found["refusal"]["code"] == ("infeasible" if head else "incomplete")
