@@ -23,6 +23,8 @@ class Declaration(Struct, frozen=True, gc=False):
     """None: the size is stated nowhere, so every member counts."""
     parts: tuple[GangPart, ...] = ()
     """As in Gang."""
+    fewest: tuple[GangPart, ...] = ()
+    """Of an owner: the parts as far as it cannot do without them, where it says so."""
     budget: OwnerBudget | None = None
     """As in Gang."""
     unit: str = ""

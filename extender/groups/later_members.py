@@ -12,37 +12,20 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from extender.groups.dialect import Declaration, Dialect
-from extender.model.objects import GangKey, Pod
+from extender.groups.dialect import Declaration
+from extender.model.objects import Pod
 from extender.model.owners import EXCLUSIVE
-from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
 
 
-def with_later(
-    said: Declaration,
-    members: tuple[Pod, ...],
-    made_by: Dialect | None,
-    snapshot: Snapshot,
-) -> tuple[Declaration, GangKey | None]:
-    """Return the declaration as far as it can be kept now, and whose owner was asked for it.
+def with_later(said: Declaration, owner: Declaration, members: tuple[Pod, ...]) -> Declaration:
+    """Return the declaration of a group as far as it can be kept now.
 
-    ``made_by`` is the dialect of what made the members, None where it is none or not known.
+    ``owner`` is what the one that made all of the members says.
     """
-    if made_by is None or said.min_count is None or said.problems or said.parts:
-        return said, None
-    there = sum(not pod.deleting for pod in members)
-    if there >= said.min_count:
-        return said, None
-    keys = {made_by.key(pod) for pod in members}
-    key = next(iter(keys))
-    if key is None or len(keys) > 1:
-        return said, None
-    return _now(said, made_by.declare(key, members, snapshot), members), key
-
-
-def _now(said: Declaration, owner: Declaration, members: tuple[Pod, ...]) -> Declaration:
     assert said.min_count is not None
+    if sum(not pod.deleting for pod in members) >= said.min_count:
+        return said
     if not owner.coming or owner.min_count is None or owner.unplanned or owner.problems:
         if any(EXCLUSIVE in pod.annotations for pod in members):
             told = (

@@ -7,12 +7,16 @@ exists, and then for all of them; before that they are foreseen, as the gang's f
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
+
+from msgspec.structs import replace
 
 from extender.groups.absent import why_absent
 from extender.groups.dialect import Declaration
 from extender.groups.sizes import gang_parts, made_by, staying
+from extender.model.gang import GangPart
 from extender.model.objects import GangKey, GroupObject, Part, Pod
 from extender.model.owner_kinds import JOB, OWNER_KINDS
 from extender.model.snapshot import Snapshot
@@ -63,6 +67,7 @@ def owner_size(
     ended = snapshot.ended.get(key, ())
     everybody = (*members, *ended)
     parts = gang_parts(by_part, everybody, lambda pod: {of for of, _ in parts_of(pod)})
+    fewest = _fewest(owner, parts)
     if not awaited and not later:
         return _unwanted(f"{what} wants no pods: its Jobs have ended, or are of size 0")
     notes: list[str] = []
@@ -87,6 +92,7 @@ def owner_size(
     return Declaration(
         min_count=max(1, awaited),
         parts=parts,
+        fewest=fewest,
         whole_from=max(1, min(awaited, total)) if began else None,
         coming=coming,
         followers=tuple(
@@ -132,6 +138,14 @@ def jobs_are_read(owner: GroupObject, snapshot: Snapshot) -> bool:
     # With exclusive topology the same Jobs are two parts.
     jobs = sum(part.jobs for part in owner.parts if part.index != "rest")
     return JOB in snapshot.group_sources and jobs <= MOST_JOBS
+
+
+def _fewest(owner: GroupObject, parts: Sequence[GangPart]) -> tuple[GangPart, ...]:
+    """Return the parts with how many pods of each the owner cannot do without."""
+    least: Counter[str] = Counter()
+    for part in owner.parts:
+        least[part.name.lower()] += part.fewest
+    return tuple(replace(part, least=least[part.name]) for part in parts if least[part.name])
 
 
 def _plain(part: Part) -> int:

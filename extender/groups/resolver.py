@@ -12,15 +12,16 @@ from extender.groups.done_by_owner import cleaned_up
 from extender.groups.ended_members import less_ended, of_this_run
 from extender.groups.ending_owners import ending, leaving, less_leaving, owner_names
 from extender.groups.formed_before import ran_before
-from extender.groups.later_members import with_later
 from extender.groups.lost_members import lost_members
 from extender.groups.makers import of_one_before
 from extender.groups.markers import all_keys, explicit_keys
+from extender.groups.owner_beside import with_owner
 from extender.groups.patience import patience_of
 from extender.groups.registry import DIALECTS, chosen
 from extender.groups.topology import topology_of
 from extender.groups.workload_priority import workload_priority
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE, Gang
+from extender.model.group_sources import API_GROUPS
 from extender.model.names import MOST_SUBDOMAIN
 from extender.model.objects import GangKey, Pod
 from extender.model.settings import GroupSettings
@@ -110,8 +111,9 @@ class Resolver:
         over = of_this_run(key, present, snapshot)
         gone = cleaned_up(said, over, present, snapshot)
         said, ended = less_ended(said, over, gone, present)
-        made_by = self._made_by(present) if dialect.explicit else None
-        said, asked = with_later(said, present, made_by, snapshot)
+        owner = self._made_by(present, dialect)
+        made_by = owner if dialect.explicit else None
+        said, asked = with_owner(said, present, owner, snapshot, ended=len(over))
         size_known = said.min_count is not None
         stays = [pod for pod in present if not pod.deleting]
         topology = topology_of(said.topology_key, present)
@@ -207,11 +209,12 @@ class Resolver:
         together = whole and all(made_by.key(pod) is not None for pod in members)
         return UNIT_ALL if together else usual
 
-    def _made_by(self, members: Sequence[Pod]) -> Dialect | None:
-        """Return the dialect of what made the first of the members."""
-        for pod in members[:1]:
-            return next((each for each in self._implied if each.key(pod) is not None), None)
-        return None
+    def _made_by(self, members: Sequence[Pod], of: Dialect) -> Dialect | None:
+        """Return the dialect of what made the first of the members of a group that names them."""
+        if not members or not (of.explicit or of.name in API_GROUPS):
+            return None
+        others = (each for each in self._implied if each is not of)
+        return next((each for each in others if each.key(members[0]) is not None), None)
 
     def _explicit(self, pod: Pod) -> list[GangKey]:
         return _named(pod, self._explicit_keys)

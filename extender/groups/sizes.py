@@ -98,6 +98,9 @@ def gang_parts(
     return tuple(GangPart(name, frozenset(uids[name]), needed[name]) for name in sorted(needed))
 
 
+ALONE = "a quorum of one: its pods need no other"
+
+
 def alone(declaration: Declaration) -> Declaration:
     """Return the declaration with what a quorum of one means: pods that need no other.
 
@@ -111,7 +114,7 @@ def alone(declaration: Declaration) -> Declaration:
         min_count=1,
         of_one=True,
         starts_whole=False,
-        notes=(*declaration.notes, "a quorum of one: its pods need no other"),
+        notes=(*declaration.notes, ALONE),
     )
 
 

@@ -293,6 +293,9 @@ class Part(Struct, frozen=True, gc=False):
     """Only the pod of index 0 of each, or only the others."""
     later: bool = False
     """They are made once others run, so others cannot wait for them."""
+    fewest: int = 0
+    """How many of its pods the owner cannot do without, whatever a PodGroup beside it asks for; 0
+    where it does not say."""
     requests: Requests = ()
     """Of one of its pods, as the template has them; read where ``later``."""
     shape: PodShape = EMPTY_SHAPE

@@ -155,7 +155,7 @@ def reduce_ray_cluster(raw: RawRayCluster) -> GroupObject:
     groups = _bounded(
         spec.worker_group_specs if spec is not None else None, "spec.workerGroupSpecs"
     )
-    parts = [Part("head")]
+    parts = [Part("head", fewest=1)]
     for group in groups:
         least, most = _count(group.min_replicas, 0), _count(group.max_replicas, MOST_PODS)
         wanted = min(most, max(least, _count(group.replicas, 0)))
@@ -164,7 +164,8 @@ def reduce_ray_cluster(raw: RawRayCluster) -> GroupObject:
         if group.suspend:
             wanted = 0
         name = named_text(group.group_name or "")
-        parts.append(Part(name, jobs=wanted, each=_count(group.num_of_hosts, 1)))
+        hosts = _count(group.num_of_hosts, 1)
+        parts.append(Part(name, jobs=wanted, each=hosts, fewest=min(wanted, least) * hosts))
     return _owner(
         "ray-cluster",
         named(raw.metadata),
