@@ -72,6 +72,8 @@ class MemberGroupDialect:
         said = Declaration(
             min_count=max(1, count), parts=found, whole_from=group.whole_from, counts_ended=True
         )
+        if group.unkept:
+            return replace(said, unplanned=(group.unkept,))
         there = {pod.uid for pod in members}
         if all(there <= part.uids for part in found):
             # A quorum of one that any pod makes; not one of a part that others wait for.

@@ -6,11 +6,12 @@ from extender.model.owner_kinds import OTHER_KINDS
 
 CORE = "core"
 SCHEDULING_PLUGINS = "scheduling-plugins"
+KOORDINATOR = "koordinator-pod-group"
 API_GROUPS = {
     CORE: "scheduling.k8s.io",
     SCHEDULING_PLUGINS: "scheduling.x-k8s.io",
     "volcano": "scheduling.volcano.sh",
-    "koordinator-pod-group": "scheduling.sigs.k8s.io",
+    KOORDINATOR: "scheduling.sigs.k8s.io",
     "kai": "scheduling.run.ai",
 }
 """GroupObject.source of PodGroups -> API group. All but core's and scheduler-plugins' are named

@@ -332,6 +332,8 @@ class GroupObject(Struct, frozen=True, gc=False):
     """Of a Job: how many pods it makes in place of those of ``parts`` that succeed."""
     note: str = ""
     """What of it does not count, in words."""
+    unkept: str = ""
+    """What of it cannot be kept, in words: the gang is not planned for."""
     of: str = ""
     """The name of what it belongs to: of a JobSet's Job, or of a PodGroup or a CompositePodGroup
     the CompositePodGroup above it. Of a DeviceClass the extended resource that it names."""

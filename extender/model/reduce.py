@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 
+import msgspec
 from msgspec.structs import replace
 
 from extender.model.apishape import (
@@ -27,6 +28,7 @@ from extender.model.apishape import (
 from extender.model.bounds import named as named_text
 from extender.model.errors import InvalidInput
 from extender.model.group_parts import VOLCANO, quorum_of
+from extender.model.group_sources import KOORDINATOR
 from extender.model.groupshape import (
     RawCompositePodGroup,
     RawCompositePodGroupSpec,
@@ -66,6 +68,8 @@ CHECKPOINTED = "podgroup-extender.io/Checkpointed"
 
 IMPLICIT_CLASS = "deviceclass.resource.kubernetes.io/"
 """Prefix of the resource by which a pod asks for devices of a DeviceClass (resourcev1 of 1.37)."""
+GANG_GROUP = "gang.scheduling.koordinator.sh/groups"
+"""Of Koordinator: the gangs that start together, as a list in JSON."""
 PREEMPTED = "PreemptionByScheduler"
 """Reason of DisruptionTarget on the victims of kube-scheduler, and on ours."""
 READ_CONDITIONS = frozenset(("PodScheduled", "Ready", "DisruptionTarget", CHECKPOINTED))
@@ -352,5 +356,18 @@ def reduce_member_group(source: str, raw: RawMemberGroup) -> GroupObject:
         whole_from=said.whole_from,
         budget=budget,
         note=note,
+        unkept=_gang_group(meta) if source == KOORDINATOR else "",
         ending=bool(raw_bytes(meta.deletion_timestamp)),
     )
+
+
+def _gang_group(meta: RawMeta) -> str:
+    """Say that the PodGroup starts with others, where its annotation lists it among others."""
+    kept = kept_annotations(meta.annotations, "metadata.annotations")
+    try:
+        listed = set(msgspec.json.decode(kept.get(GANG_GROUP, "[]"), type=list[str]))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+    if len(listed) < 2 or f"{meta.namespace or 'default'}/{meta.name}" not in listed:
+        return ""
+    return f"annotation {GANG_GROUP} of its PodGroup is not supported: state it on the pods"
