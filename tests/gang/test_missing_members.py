@@ -61,8 +61,7 @@ def test_it_is_told_once_when_it_lasts() -> None:
     assert stage.missing.due() == []
     assert words_of(told) == (
         "GangIncomplete",
-        "This pod's gang starts as a whole, and waits for members: 1 of 3 exist, "
-        "nothing is evicted",
+        "This gang waits for members: 1 of 3 exist, nothing is evicted",
     )
 
 

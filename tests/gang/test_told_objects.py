@@ -44,7 +44,7 @@ async def test_podgroup_job_and_jobset_read_why_their_gang_waits(rig: Rig) -> No
     )
     about = [each for each in items if each["involvedObject"]["kind"] != "Pod"]
     assert len(about) == 4, "each once a minute"
-    assert all("there is no room for all of it now" in each["message"] for each in about)
+    assert all("no room for the whole gang now" in each["message"] for each in about)
     (jobset,) = (each for each in about if each["involvedObject"]["kind"] == "JobSet")
     assert jobset["involvedObject"]["uid"] == "uid-train"
     assert jobset["involvedObject"]["apiVersion"] == "jobset.x-k8s.io/v1alpha2"

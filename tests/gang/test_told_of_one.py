@@ -127,4 +127,7 @@ def test_the_condition_of_a_podgroup() -> None:
     )
     said = condition_of(decision)
     assert said is not None
-    assert said.message == ("1 pod is evicted for 1 seat, held until all members have a node")
+    assert said.message == (
+        "1 pod is being evicted to make room for 1 member, with at most 30 s of grace. Nodes are "
+        "reserved until all members have one."
+    )

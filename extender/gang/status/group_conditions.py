@@ -80,8 +80,10 @@ def condition_of(decision: Decision) -> Condition | None:
         return Condition("False", "GaveUp", cut(decision.message, LONGEST))
     if decision.outcome is Outcome.PLAN and decision.victims:
         text = (
-            f"{counted(len(decision.victims), 'pod', 'is', 'are')} evicted for "
-            f"{counted(len(decision.seats), 'seat')}, held until all members have a node"
+            f"{counted(len(decision.victims), 'pod', 'is', 'are')} being evicted to make room for "
+            f"{counted(len(decision.seats), 'member')}, with at most "
+            f"{max(victim.grace for victim in decision.victims)} s of grace. Nodes are reserved "
+            "until all members have one."
         )
         return Condition("False", "Preempting", text)
     reason = REASONS.get(decision.code)

@@ -178,6 +178,7 @@ class Notices:
         victims = preemption.plan.victims
         own = [victim for victim in victims if victim.namespace == preemption.key.namespace]
         others = sorted(v.priority for v in victims if v.namespace != preemption.key.namespace)
+        own.sort(key=lambda victim: (-victim.priority, victim.name))
         parts = [f"{v.namespace}/{v.name} (priority {v.priority})" for v in own[:8]]
         if others:  # whoever reads events here may not list pods there
             span = f"{others[0]} to {others[-1]}" if others[0] < others[-1] else f"{others[0]}"

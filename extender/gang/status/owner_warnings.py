@@ -29,27 +29,27 @@ a moment ago, or because many others were."""
 WORDS = {
     "conflict": (
         "GangNeedsRepair",
-        "This pod's gang is not scheduled until its definition is repaired: {why}",
+        "This gang is not scheduled until its definition is repaired: {why}",
     ),
     "infeasible": (
         "GangDoesNotFit",
-        "This pod's gang starts as a whole, and there is no room for all of it now: {why}",
+        "There is no room for the whole gang now: {why}",
     ),
     "unseen": (
         "GangDoesNotFit",
-        "This pod's gang starts as a whole, and no node is known for a member: {why}",
+        "No node is known for a member of this gang: {why}",
     ),
     "incomplete": (
         "GangIncomplete",
-        "This pod's gang starts as a whole, and {why}",
+        "This gang {why}",
     ),
     "budget": (
         "NamespaceEvictionsUsed",
-        "This pod's gang would need others to be evicted, too many for now: {why}",
+        "This gang needs more evictions than are allowed now: {why}",
     ),
     "penalty": (
         "GangGaveUp",
-        "A place was found for this pod's gang, but it could not be taken: {why}",
+        "This gang waits for another plan: {why}",
     ),
 }
 """Code of a refusal that an owner should see -> reason of the event, and what it says."""
