@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import msgspec
 from msgspec import Struct
 
 from extender.console.capture import Capture, PreemptionSeen
@@ -138,9 +139,16 @@ def light_flight(preemption: PreemptionSeen) -> dict[str, object]:
         "gang": str(preemption.plan.gang),
         "plan": preemption.id,
         "state": preemption.state,
-        "seats": preemption.seats,
-        "victimsLeft": preemption.victims,
-        "waitsFor": preemption.waits,
+        "seats": [
+            {
+                "namespace": preemption.members[uid].namespace,
+                "name": preemption.members[uid].name,
+                "node": node,
+            }
+            for uid, node in preemption.seats.items()
+        ],
+        "victimsLeft": [msgspec.to_builtins(victim) for victim in preemption.victims],
+        "waitsFor": [msgspec.to_builtins(victim) for victim in preemption.waits],
     }
 
 

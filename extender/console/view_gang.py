@@ -109,23 +109,7 @@ def _story(
         first = msgspec.to_builtins(mine[0]) if mine else None
         light_one["victims"] = [first] * len(mine)
         told.append(light_one)
-    preemptions = []
-    if preemption is not None:
-        preemptions.append(
-            light_flight(preemption)
-            | {
-                "seats": [
-                    {
-                        "namespace": preemption.members[uid].namespace,
-                        "name": preemption.members[uid].name,
-                        "node": node,
-                    }
-                    for uid, node in preemption.seats.items()
-                ],
-                "victimsLeft": [msgspec.to_builtins(victim) for victim in preemption.victims],
-                "waitsFor": [msgspec.to_builtins(victim) for victim in preemption.waits],
-            }
-        )
+    preemptions = [light_flight(preemption)] if preemption is not None else []
     units = [
         {
             "unit": unit.name,

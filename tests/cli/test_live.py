@@ -75,7 +75,7 @@ async def test_a_gang_in_preemption(live: Live, tmp_path: Path) -> None:
     status, out, _ = await live.ask("why", "high")
     assert status == 0
     assert "gang pod-group:team/high: waiting" in out
-    assert "reason: its 4 seats are held; 4 pods have to terminate first: team/low-0" in out
+    assert "reason: waits for pod-group:team/low (4 pods) to end" in out
     assert "plan for pod-group:team/high" in out
     assert "next: nothing: the victims have their grace period" in out
 

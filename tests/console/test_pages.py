@@ -99,7 +99,7 @@ async def test_gangs_are_filtered(site: Site, web: aiohttp.ClientSession) -> Non
 
 async def test_gang_in_preemption(site: Site, web: aiohttp.ClientSession) -> None:
     text = (await read(web, site, "gang?name=pod-group:research/frontier-run")).words
-    assert "its 8 seats are held; 7 pods have to terminate first" in text
+    assert "waits for pod-group:research/moe-ablation (5 pods)" in text
     assert "8 seats on 8 nodes; 8 pods in 3 units to evict" in text
     assert (
         "pod-group:research/moe-ablation 6 pods on 6 nodes, priority 1000, evicted as a whole"

@@ -46,9 +46,9 @@ def preemption(state: str, waits: int = 0, key: str = KEY) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        ("waiting", "its 1 seat is held; 1 pod has to terminate first: team/low-0"),
-        ("open", "the room is there; 1 seat is not taken yet: team/high-0 on n0"),
-        ("planned", "a plan is made (1 seat, 1 pod to evict) and is being rehearsed and recorded"),
+        ("waiting", "waits for pod team/low-0 to end. 1 seat is reserved"),
+        ("open", "the room is free, 1 member has no node yet: team/high-0 on n0"),
+        ("planned", "its plan is being checked and recorded, nothing is evicted yet"),
     ],
 )
 def test_a_plan_of_one_seat_and_one_victim(state: str, said: str) -> None:
@@ -66,8 +66,7 @@ def test_a_plan_of_one_seat_and_one_victim(state: str, said: str) -> None:
         (
             gang(),
             [preemption("waiting", waits=1)],
-            "all evictions are sent, victims terminate; "
-            "1 pod that terminates already is waited for",
+            "waits for pod team/low-0 to end. 1 seat is reserved",
         ),
     ],
 )

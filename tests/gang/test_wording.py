@@ -422,26 +422,26 @@ ROWS: dict[str, tuple[Callable[[], str], str]] = {
     ),
     "why: planned": (
         lambda: why(PREEMPTS, plan=in_flight("planned")),
-        "planned | a plan is made (4 seats, 4 pods to evict) and is being rehearsed and "
-        "recorded | nothing: evictions begin when the plan is recorded",
+        "planned | its plan is being checked and recorded, nothing is evicted yet | nothing: "
+        "evictions begin when the plan is recorded",
     ),
     "why: evicting": (
         lambda: why(PREEMPTS, plan=in_flight("evicting")),
-        "evicting | its 4 seats are held; 4 pods have to terminate first: default/low-0, "
-        "default/low-1, default/low-2 and 1 more | nothing: the victims are being evicted; "
-        "`seats GANG` lists them",
+        "evicting | waits for pod-group:default/low (4 pods) to end, with at most 30 s of "
+        "grace. 4 seats are reserved | nothing: the victims are being evicted; `seats GANG` "
+        "lists them",
     ),
     "why: opened": (
         lambda: why(PREEMPTS, plan=in_flight("open", 0)),
-        "open | the room is there; 4 seats are not taken yet: default/high-0 on n0, "
-        "default/high-1 on n1, default/high-2 on n2 and 1 more | nothing: kube-scheduler "
-        "tries its members again; if one stays, `kubectl describe pod` says what "
-        "kube-scheduler has against its seat",
+        "open | the room is free, 4 members have no node yet: default/high-0 on n0, "
+        "default/high-1 on n1, default/high-2 on n2 and 1 more | nothing: kube-scheduler tries "
+        "its members again; if one stays, `kubectl describe pod` says what kube-scheduler has "
+        "against its seat",
     ),
     "why: replanned": (
         lambda: why(PREEMPTS, plan=in_flight("changing")),
-        "changing | its plan does not hold any more, another one is searched for | nothing: "
-        "another plan is searched for",
+        "changing | its plan no longer holds, another one is being made | nothing: another "
+        "plan is being made",
     ),
     "why: gave up": (
         lambda: why(PREEMPTS, ended(Outcome.GAVE_UP, MEMBER_GONE)),
@@ -455,7 +455,8 @@ ROWS: dict[str, tuple[Callable[[], str], str]] = {
     ),
     "gangs: evicting": (
         lambda: row(PREEMPTS, in_flight("waiting")),
-        "waiting | all evictions are sent, victims terminate",
+        "waiting | waits for pod-group:default/low (4 pods) to end, with at most 30 s of "
+        "grace. 4 seats are reserved",
     ),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
@@ -15,7 +16,7 @@ from extender.gang.tell.leaving import Obj
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.gang import Gang
 from extender.model.plan import Code
-from extender.model.texts import counted
+from extender.model.texts import counted, some
 
 
 class GangState(StrEnum):
@@ -40,13 +41,16 @@ class GangState(StrEnum):
 
 
 PREEMPTION_STATES: Mapping[str, str] = {
-    PreemptionState.PLANNED: "its plan is rehearsed and recorded, nothing is evicted yet",
+    PreemptionState.PLANNED: "its plan is being checked and recorded, nothing is evicted yet",
     PreemptionState.EVICTING: "evictions are being sent",
     PreemptionState.WAITING: "all evictions are sent, victims terminate",
     PreemptionState.OPEN: "the room is free, members are being bound",
-    PreemptionState.CHANGING: "its plan does not hold any more, another one is searched for",
+    PreemptionState.CHANGING: "its plan no longer holds, another one is being made",
 }
 """States of a plan in flight in words."""
+
+SHOWN = 3
+"""Pods, or gangs, named in a sentence; ``seats`` lists them all."""
 
 
 class Standing(Struct, frozen=True, rename="camel"):
@@ -134,19 +138,32 @@ def _known(state: str) -> str:
         return state
 
 
+def _in_flight(preemption: Obj) -> str:
+    """Return what a plan in flight waits for."""
+    going = [*preemption["victimsLeft"], *preemption["waitsFor"]]
+    seats, state = preemption["seats"], preemption["state"]
+    if state in (GangState.PLANNED, GangState.CHANGING):
+        return PREEMPTION_STATES[state]
+    if state == GangState.OPEN:
+        named = [f"{seat['namespace']}/{seat['name']} on {seat['node']}" for seat in seats]
+        have = counted(len(seats), "member", "has", "have")
+        return f"the room is free, {have} no node yet: {some(sorted(named), SHOWN)}"
+    gangs = Counter(pod["gang"] for pod in going if pod["gang"])
+    named = [f"{name} ({counted(count, 'pod')})" for name, count in sorted(gangs.items())]
+    named += sorted(f"pod {pod['namespace']}/{pod['name']}" for pod in going if not pod["gang"])
+    grace = max((pod.get("grace", 0) for pod in going), default=0)
+    most = f", with at most {grace} s of grace" if grace else ""
+    reserved = counted(len(seats), "seat", "is", "are")
+    return f"waits for {some(named, SHOWN) or 'no pod'} to end{most}. {reserved} reserved"
+
+
 def _standing(gang: Obj, preemption: Obj | None, decision: Obj | None, robber: str) -> Standing:
     state: str
     bound, pending, least = gang["bound"], gang["pending"], gang["minCount"]
     missing = gang.get("missing", max(0, least - bound))
     complete = gang.get("complete", bound + pending >= least)
     if preemption is not None:
-        state, why = (
-            _known(str(preemption["state"])),
-            PREEMPTION_STATES.get(str(preemption["state"]), ""),
-        )
-        if preemption["waitsFor"]:
-            going = ("that terminates already is", "that terminate already are")
-            why += f"; {counted(len(preemption['waitsFor']), 'pod', *going)} waited for"
+        state, why = _known(str(preemption["state"])), _in_flight(preemption)
     elif gang["problems"]:
         state, why = GangState.REPAIR, "; ".join(gang["problems"])
     elif not missing:

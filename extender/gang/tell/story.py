@@ -13,9 +13,6 @@ from extender.gang.tell.leaving import Obj, after_eviction, leaving, unit_name
 from extender.model.plan import Code
 from extender.model.texts import counted
 
-SHOWN = 3
-"""Pods named in a sentence; ``seats`` lists them all."""
-
 TRY = "`what-if -f FILE` tries a change without making it"
 
 NEXT_BY_CODE = {
@@ -64,7 +61,7 @@ NEXT_BY_STATE: Mapping[str, str] = {
     GangState.WAITING: "nothing: the victims have their grace period; `seats GANG` lists them",
     GangState.OPEN: "nothing: kube-scheduler tries its members again; if one stays, `kubectl "
     "describe pod` says what kube-scheduler has against its seat",
-    GangState.CHANGING: "nothing: another plan is searched for",
+    GangState.CHANGING: "nothing: another plan is being made",
 }
 
 
@@ -124,7 +121,7 @@ def _reason(standing: Standing, gang: Obj, facts: Facts) -> tuple[str, str]:
     """Return why the gang is where it is, and the next step."""
     preemption = facts.preemption(standing.gang)
     if preemption is not None:
-        return _reason_in_flight(preemption, facts), NEXT_BY_STATE.get(standing.state, "")
+        return standing.why + _errors(preemption, facts), NEXT_BY_STATE.get(standing.state, "")
     if standing.state == GangState.REPAIR:
         return standing.why, NEXT_BY_CODE["conflict"]
     if standing.state == GangState.RUNNING:
@@ -187,43 +184,15 @@ def _ways(decision: Obj) -> str:
     return f"{several}{'; '.join(ways)}. {TRY}" if ways else ""
 
 
-def _reason_in_flight(preemption: Obj, facts: Facts) -> str:
+def _errors(preemption: Obj, facts: Facts) -> str:
+    """Return what refuses evictions of a plan in flight."""
     going = [*preemption["victimsLeft"], *preemption["waitsFor"]]
-    seats = preemption["seats"]
-    state = preemption["state"]
-    if state == GangState.OPEN:
-        reason = (
-            f"the room is there; {counted(len(seats), 'seat', 'is', 'are')} not taken yet: "
-            f"{_some(seats, seats=True)}"
-        )
-    elif state == GangState.PLANNED:
-        reason = (
-            f"a plan is made ({counted(len(seats), 'seat')}, "
-            f"{counted(len(preemption['victimsLeft']), 'pod')} to evict) and "
-            "is being rehearsed and recorded"
-        )
-    elif state == GangState.CHANGING:
-        reason = "its plan does not hold any more, another one is searched for"
-    else:
-        reason = (
-            f"its {counted(len(seats), 'seat', 'is', 'are')} held; "
-            f"{counted(len(going), 'pod', 'has', 'have')} to terminate first: "
-            f"{_some(going, seats=False)}"
-        )
     errors = [
         f"{unit_name(unit['unit'], going)}: {unit['error']}"
         for unit in facts.evictions
         if unit["plan"] == preemption["plan"] and unit["error"]
     ]
-    return reason + "".join(f"; {error}" for error in errors)
-
-
-def _some(pods: Sequence[Obj], *, seats: bool) -> str:
-    named = [
-        f"{pod['namespace']}/{pod['name']}" + (f" on {pod['node']}" if seats else "")
-        for pod in sorted(pods, key=lambda pod: (pod["namespace"], pod["name"]))[:SHOWN]
-    ]
-    return ", ".join(named) + (f" and {len(pods) - SHOWN} more" if len(pods) > SHOWN else "")
+    return "".join(f"; {error}" for error in errors)
 
 
 def _taken_from(gang: str, facts: Facts) -> list[str]:
