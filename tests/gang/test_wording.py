@@ -239,15 +239,15 @@ EVENTS = {
 ROWS: dict[str, tuple[Callable[[], str], str]] = {
     "room lacks": (
         told(LARGE),
-        "cannot fit: 4 of 6 members fit if every possible victim is evicted; high-0 and 5 "
-        "like it (3 CPU): 2 short; 4 nodes allowed, room for 4 there; 4 of them lack cpu (a "
-        "member needs 3 CPU, the nearest lacks 2 CPU)",
+        "cannot fit: 4 of 6 members fit if every possible victim is evicted; high-0 and 5 like "
+        "it (3 CPU): 2 short of cpu on 4 nodes (a member needs 3 CPU, the nearest lacks 2 "
+        "CPU); 4 allowed nodes, room for 4 there",
     ),
     "more urgent pods": (
         told(FULL),
-        "cannot fit: 0 of 4 members fit if every possible victim is evicted; high-0 and 3 "
-        "like it (3 CPU): 4 short; 4 nodes allowed, room for 0 there; 4 of them lack cpu (a "
-        "member needs 3 CPU, the nearest lacks 2 CPU)",
+        "cannot fit: 0 of 4 members fit if every possible victim is evicted; high-0 and 3 like "
+        "it (3 CPU): 4 short of cpu on 4 nodes (a member needs 3 CPU, the nearest lacks 2 "
+        "CPU); 4 allowed nodes, room for 0 there",
     ),
     "no node offers it": (
         told(GPU),
@@ -256,10 +256,9 @@ ROWS: dict[str, tuple[Callable[[], str], str]] = {
     ),
     "some nodes offer it": (
         told(SOME_GPUS),
-        "cannot fit: 2 of 4 members fit if every possible victim is evicted; high-0 and 3 "
-        "like it (1 CPU, 8 nvidia.com/gpu): 2 short; 2 nodes allowed, room for 2 there; 2 of "
-        "them lack nvidia.com/gpu (a member needs 8 nvidia.com/gpu, the nearest lacks 8 "
-        "nvidia.com/gpu)",
+        "cannot fit: 2 of 4 members fit if every possible victim is evicted; high-0 and 3 like "
+        "it (1 CPU, 8 nvidia.com/gpu): 2 short of nvidia.com/gpu on 2 nodes (a member needs 8 "
+        "nvidia.com/gpu, the nearest lacks 8 nvidia.com/gpu); 2 allowed nodes, room for 2 there",
     ),
     "too large": (
         told(HUGE),
@@ -279,9 +278,9 @@ ROWS: dict[str, tuple[Callable[[], str], str]] = {
     ),
     "spread": (
         told(SPREAD),
-        "cannot fit: 2 of 4 members fit if every possible victim is evicted; high-0 and 3 "
-        "like it (3 CPU): 2 short; 4 nodes allowed, room for 4 there; topology spread allows "
-        "at most 1 of high-0 and 3 like it (3 CPU) in each of 2 domains, 4 seats are needed",
+        "cannot fit: 2 of 4 members fit if every possible victim is evicted; high-0 and 3 like "
+        "it (3 CPU): 2 short; 4 allowed nodes, room for 4 there; topology spread allows at "
+        "most 1 of high-0 and 3 like it (3 CPU) in each of 2 domains, 4 seats are needed",
     ),
     "never preempts": (
         told(NEVER),
@@ -368,9 +367,9 @@ ROWS: dict[str, tuple[Callable[[], str], str]] = {
     "event: refused": (
         lambda: event(decided(LARGE)),
         "GangDoesNotFit There is no room for the whole gang now: cannot fit: 4 of 6 members "
-        "fit if every possible victim is evicted; high-0 and 5 like it (3 CPU): 2 short; 4 "
-        "nodes allowed, room for 4 there; 4 of them lack cpu (a member needs 3 CPU, the "
-        "nearest lacks 2 CPU)",
+        "fit if every possible victim is evicted; high-0 and 5 like it (3 CPU): 2 short of cpu "
+        "on 4 nodes (a member needs 3 CPU, the nearest lacks 2 CPU); 4 allowed nodes, room for "
+        "4 there",
     ),
     "event: incomplete": (
         lambda: event(decided(FEW)),
@@ -384,8 +383,8 @@ ROWS: dict[str, tuple[Callable[[], str], str]] = {
     "condition: refused": (
         lambda: condition(decided(LARGE)),
         "False Unschedulable: cannot fit: 4 of 6 members fit if every possible victim is "
-        "evicted; high-0 and 5 like it (3 CPU): 2 short; 4 nodes allowed, room for 4 there; "
-        "4 of them lack cpu (a member needs 3 CPU, the nearest lacks 2 CPU)",
+        "evicted; high-0 and 5 like it (3 CPU): 2 short of cpu on 4 nodes (a member needs 3 "
+        "CPU, the nearest lacks 2 CPU); 4 allowed nodes, room for 4 there",
     ),
     "condition: evicting": (
         lambda: condition(decided(PREEMPTS)),
@@ -403,11 +402,10 @@ ROWS: dict[str, tuple[Callable[[], str], str]] = {
     "why: refused": (
         lambda: why(FULL, decided(FULL)),
         "refused | infeasible: cannot fit: 0 of 4 members fit if every possible victim is "
-        "evicted; high-0 and 3 like it (3 CPU): 4 short; 4 nodes allowed, room for 0 there; "
-        "4 of them lack cpu (a member needs 3 CPU, the nearest lacks 2 CPU) | any of: free "
-        "room for 4 more of high-0 and 3 like it (3 CPU); a priority above 200000: enough "
-        "pods that stay could then be evicted. `what-if -f FILE` tries a change without "
-        "making it",
+        "evicted; high-0 and 3 like it (3 CPU): 4 short of cpu on 4 nodes (a member needs 3 "
+        "CPU, the nearest lacks 2 CPU); 4 allowed nodes, room for 0 there | any of: free room "
+        "for 4 more of high-0 and 3 like it (3 CPU); a priority above 200000: enough pods that "
+        "stay could then be evicted. `what-if -f FILE` tries a change without making it",
     ),
     "why: incomplete": (
         lambda: why(FEW, decided(FEW)),

@@ -80,17 +80,14 @@ def _class_reason(problem: Problem, shortage: Shortage, cls: int, members: int) 
         return f"{rule.name}: {members} short; no node is allowed for it"
     # Where one class has room enough, a rule of its members is what lacks.
     roomy = len(problem.classes) == 1 and shortage.seats >= problem.need
-    parts = [
-        f"{nodes} of them {'lacks' if nodes == 1 else 'lack'} {problem.resources[r]} "
+    lacking = [
+        f" of {problem.resources[r]} on {counted(nodes, 'node')} "
         f"(a member needs {format_resource(problem.resources[r], rule.request[r])}, "
         f"the nearest lacks {format_resource(problem.resources[r], least)})"
         for r, nodes, least in (() if roomy else shortage.lacking)
     ]
-    text = (
-        f"{rule.name}: {members} short; {counted(shortage.allowed, 'node')} allowed, "
-        f"room for {shortage.seats} there"
-    )
-    return "; ".join([text, *parts])
+    short = f"{rule.name}: {members} short{' and'.join(lacking)}"
+    return f"{short}; {counted(shortage.allowed, 'allowed node')}, room for {shortage.seats} there"
 
 
 def _cap_reasons(problem: Problem, region: Sequence[int], short: Sequence[int]) -> list[str]:
