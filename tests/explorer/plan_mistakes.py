@@ -20,11 +20,11 @@ def _opens_early() -> Patches:
     """Accepted is as good as gone."""
     advance = Step._advance
 
-    def early(self: Any, preemption: Any) -> None:
+    def early(self: Any, preemption: Any, *, checked: bool = False) -> None:
         kept = preemption.victims
         if kept.keys() <= preemption.sent:
             preemption.victims = {}
-        advance(self, preemption)
+        advance(self, preemption, checked=checked)
         preemption.victims = kept
 
     return [(Step, "_advance", early)]

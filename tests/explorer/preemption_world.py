@@ -24,6 +24,7 @@ from extender.gang.core.preemption import (
     Begun,
     BudgetsNotRead,
     BudgetsRead,
+    Checked,
     DoesNotHold,
     End,
     PlanEvent,
@@ -157,6 +158,7 @@ class Carried(Struct):
     allowed: bool = False
     """This process has read that the budgets allow what it evicts."""
     searching: bool = False
+    checking: bool = False
     record: frozenset[str] | str = ""
     """What is stored: "plan", the uids that are owed, or "" for nothing."""
     written: frozenset[str] | str = ""
@@ -335,6 +337,8 @@ class PreemptionWorld(EvictionRequests):
                     self.of[preemption.id].rehearsing = True
                 case machine.WriteRecord(preemption):
                     self.of[preemption.id].write = "plan"
+                case machine.Check(preemption):
+                    self.of[preemption.id].checking = True
                 case machine.ReadBudgets(preemption, names, accepted):
                     self.of[preemption.id].reading = (names, accepted)
                 case machine.Search(preemption):
@@ -411,6 +415,10 @@ class PreemptionWorld(EvictionRequests):
                 world.of[id].rehearsing = False
                 refused = RehearsalRefused(id, "a", Failure("no"), readable=True, told="no")
                 yield f"the rehearsal of {id} is refused", world.feed(refused), False
+        if carried.checking:
+            world = self.copy()
+            world.of[id].checking = False
+            yield f"all rules hold for the seats of {id}", world.feed(Checked(id, "")), True
         yield from self._budgets(id)
         if carried.searching:
             world = self.copy()

@@ -84,8 +84,15 @@ class Coordinator:
             self.eviction_history,
         )
         self.crowded, self.takes_unit = self.preconditions.crowded, self.plans.takes
+        self.thread = PlannerThread(
+            lambda: Planner(settings, term.resolver),
+            settings.plan.seconds,
+            settings.plan.overrun_seconds,
+            clocks,
+            term.heartbeats,
+        )
         self.executor = executor = Executor(
-            term, telling, self.plans, self.preconditions, keeper, self._of_plans
+            term, telling, self.plans, self.preconditions, keeper, self.thread, self._of_plans
         )
         self.admission = admission = Admission(
             settings,
@@ -95,14 +102,7 @@ class Coordinator:
             Suspensions(term.suspended, term.leadership, background, clocks),
             self.notices,
         )
-        # From a gang that waits to a plan: who is asked, in which turn, by which thread.
-        self.thread = PlannerThread(
-            lambda: Planner(settings, term.resolver),
-            settings.plan.seconds,
-            settings.plan.overrun_seconds,
-            clocks,
-            term.heartbeats,
-        )
+        # From a gang that waits to a plan: who is asked, in which turn.
         self.turns = turns = SchedulingCycle(
             term, reading, telling, self.thread, admission, executor
         )

@@ -14,6 +14,7 @@ import structlog
 from msgspec.structs import replace
 
 from extender.gang.controller.evictor import EvictionRefused, passing, unclear
+from extender.gang.controller.planner_thread import Overran, PlannerThread
 from extender.gang.controller.preconditions import Preconditions
 from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.term import Telling, Term
@@ -22,6 +23,8 @@ from extender.gang.core.preemption import (
     Acts,
     BudgetsNotRead,
     BudgetsRead,
+    Check,
+    Checked,
     ClaimMore,
     ClearNominations,
     Defect,
@@ -69,11 +72,12 @@ from extender.gang.core.victim_group import (
     Rested,
     Unmark,
 )
+from extender.gang.plan.validity import unchanged
 from extender.gang.tell.decisions import Decision
 from extender.gang.tell.listener import Removal
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.kube.api_errors import ApiError
-from extender.model.errors import InvalidInput
+from extender.model.errors import InvalidInput, NotReady
 from extender.model.objects import Pod
 from extender.model.plan import Victim
 
@@ -81,7 +85,7 @@ log = structlog.get_logger("gang")
 
 LOOK_SECONDS = 0.1
 
-Step = Rehearse | WriteRecord | ReadBudgets | ClaimMore | Nominate
+Step = Rehearse | WriteRecord | Check | ReadBudgets | ClaimMore | Nominate
 """What is waited for before the next step of a plan."""
 ForOthers = Search | SeatsReleased | PlanEnded | Taken | Accepted
 """What other rooms do, or take note of."""
@@ -97,6 +101,7 @@ class Executor:
         plans: Plans,
         preconditions: Preconditions,
         keeper: RecordWriter,
+        thread: PlannerThread,
         others: Callable[[ForOthers], None],
     ) -> None:
         self.plans = plans
@@ -108,6 +113,7 @@ class Executor:
         self._notices, self._hints = telling.notices, telling.hints
         self._decisions = telling.decisions
         self._keeper = keeper
+        self._thread = thread
         self._others = others
         self._planned: dict[str, asyncio.Event] = {}
         """Plan id -> set once it acts, where that is waited for."""
@@ -175,7 +181,7 @@ class Executor:
                 log.error("an event was not taken in whole", at=at, exc_info=error)
             case Log(text, words, warns):
                 (log.warning if warns else log.info)(text, **words)
-            case Rehearse() | WriteRecord() | ReadBudgets() | ClaimMore() | Nominate():
+            case Rehearse() | WriteRecord() | Check() | ReadBudgets() | ClaimMore() | Nominate():
                 pass  # see _go_on
             case _:
                 self._tell(effect)
@@ -221,6 +227,8 @@ class Executor:
                 except ApiError as failed:
                     return RecordFailed(preemption.id, str(failed))
                 return Recorded(preemption.id)
+            case Check(preemption):
+                return Checked(preemption.id, await self._compared(preemption))
             case ReadBudgets(preemption, names, accepted, reads, seconds):
                 await asyncio.sleep(seconds)
                 try:
@@ -258,6 +266,26 @@ class Executor:
                 preemption.id, uid, failure, readable=refused.readable, told=str(refused)
             )
         return Rehearsed(preemption.id)
+
+    async def _compared(self, preemption: Preemption) -> str | None:
+        """Return why a plan's seats cannot all be taken now, "" when they can, None where that
+        cannot be told."""
+        snapshot = self.preconditions.shown()
+        gang = self.preconditions.gang(preemption, snapshot)
+        if gang is None:
+            return f"members of {preemption.key} are gone"
+        plan, seen = preemption.plan, preemption.seen
+        if seen is not None and unchanged(plan, gang, seen, snapshot):
+            return ""
+        going = (*preemption.victims.values(), *preemption.waits.values())
+        seats = dict(preemption.seats)
+        holds = list(self.plans.reservations.holds())
+        try:
+            return await self._thread.ask(
+                lambda planner: planner.check(gang, seats, going, snapshot, holds)
+            )
+        except (Overran, NotReady):
+            return None
 
     # -- requests -------------------------------------------------------------------------
 

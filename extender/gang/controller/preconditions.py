@@ -178,7 +178,7 @@ class Preconditions:
         ``without``: uids of pods whose room is not counted as taken.
         """
         snapshot = self.shown()
-        gang = self._gang(preemption, snapshot)
+        gang = self.gang(preemption, snapshot)
         if gang is None or preemption.seats.keys() - preemption.pods.keys():
             return f"members of {preemption.key} are gone"
         why = self._check.not_for(preemption.key.namespace)
@@ -254,7 +254,7 @@ class Preconditions:
         ``evicts``: it has to be urgent enough, too.
         """
         why = self._check.not_for(preemption.key.namespace)
-        gang = self._gang(preemption, self._source.snapshot())
+        gang = self.gang(preemption, self._source.snapshot())
         why = why or (gang_problem(gang) if gang is not None else "")
         if not why and gang is not None and gang.before & preemption.seats.keys():
             why = f"members of {preemption.key} are deleted with their owner"
@@ -266,7 +266,7 @@ class Preconditions:
 
     def does_without(self, preemption: Preemption, uid: str) -> bool:
         """Whether the gang is complete with the other members' seats."""
-        gang = self._gang(preemption, self._source.snapshot())
+        gang = self.gang(preemption, self._source.snapshot())
         others = {member: node for member, node in preemption.seats.items() if member != uid}
         return gang is not None and not member_problem(
             preemption.plan, gang, others, binding=preemption.binding
@@ -306,7 +306,7 @@ class Preconditions:
         ``held_before``: seats of others then. ``taken``: gangs whose seats are the plan's to have.
         """
         now = self.shown()
-        gang = self._gang(preemption, now)
+        gang = self.gang(preemption, now)
         if gang is None:
             return ""
         held = self._reservations.holds()
@@ -351,7 +351,8 @@ class Preconditions:
                 return f"{pod.key} was about to go and is not any more"
         return ""
 
-    def _gang(self, preemption: Preemption, snapshot: Snapshot) -> Gang | None:
+    def gang(self, preemption: Preemption, snapshot: Snapshot) -> Gang | None:
+        """Return a plan's gang as it is, None where no member is there."""
         if preemption.key.dialect == SINGLE:
             pods = [snapshot.pending[uid] for uid in preemption.seats if uid in snapshot.pending]
             return single_gang(pods[0]) if pods else None

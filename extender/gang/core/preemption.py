@@ -12,10 +12,12 @@ state                       event                             state     effects
 PLANNED                     refused in rehearsal, by budgets  ENDED
 PLANNED                     RecordFailed, BudgetsNotRead      ENDED
 PLANNED                     Rehearsed                         PLANNED   WriteRecord
-PLANNED                     Recorded                          PLANNED   ReadBudgets
+PLANNED                     Recorded                          PLANNED   Check
+PLANNED                     Checked                           PLANNED   ReadBudgets
 PLANNED                     BudgetsRead, the plan holds       EVICTING  ClaimMore, Nominate
 EVICTING                    all evictions accepted            WAITING
-EVICTING, WAITING           last victim gone, the plan holds  OPEN      Opened
+EVICTING, WAITING           last victim gone, the plan holds            Check
+EVICTING, WAITING           Checked                           OPEN      Opened
 OPEN                        last member bound                 ENDED
 any                         does not hold                     CHANGING  Search
 WAITING                     a victim does not go in time      CHANGING  Search
@@ -143,6 +145,14 @@ class RecordFailed(NamedTuple):
     why: str
 
 
+class Checked(NamedTuple):
+    """Every rule was asked of all seats, on the newest state."""
+
+    plan_id: str
+    why: str | None
+    """Why they cannot be taken, "" when they can; None: that could not be told."""
+
+
 class BudgetsRead(NamedTuple):
     """Disruption budgets as the API server has them; the rest is as they were asked for."""
 
@@ -234,6 +244,7 @@ PlanEvent = (
     | RehearsalRefused
     | Recorded
     | RecordFailed
+    | Checked
     | BudgetsRead
     | BudgetsNotRead
     | ClaimMore
@@ -262,6 +273,12 @@ class WriteRecord(NamedTuple):
 
     preemption: Preemption
     others: Others
+
+
+class Check(NamedTuple):
+    """Ask every rule of a plan's seats: Checked."""
+
+    preemption: Preemption
 
 
 class ReadBudgets(NamedTuple):
@@ -400,6 +417,7 @@ PlanEffect = (
     | Owes
     | Rehearse
     | WriteRecord
+    | Check
     | ReadBudgets
     | ClaimMore
     | Nominate
@@ -662,6 +680,9 @@ class _Step:
             case Rehearsed() | Recorded() | RecordFailed() | BudgetsRead() | BudgetsNotRead():
                 if (planned := self.book.plan(event.plan_id)) is not None:
                     self._planned(planned, event)
+            case Checked(plan_id, why):
+                if (checked := self.book.plan(plan_id)) is not None:
+                    self._checked(checked, event)
             case ClaimMore():
                 self._claim(event)
             case Presumed(plan_id):
@@ -746,7 +767,7 @@ class _Step:
     def _planned(
         self,
         preemption: Preemption,
-        event: Rehearsed | Recorded | RecordFailed | BudgetsRead | BudgetsNotRead,
+        event: Rehearsed | Recorded | RecordFailed | Checked | BudgetsRead | BudgetsNotRead,
     ) -> None:
         if isinstance(event, RecordFailed | BudgetsNotRead):
             what = "the plan's record cannot be written"
@@ -764,6 +785,9 @@ class _Step:
             others = others_of(preemption.plan, self.view.snapshot())
             self.out.append(WriteRecord(preemption, others))
             return
+        if preemption.victims and isinstance(event, Rehearsed | Recorded):
+            self.out.append(Check(preemption))
+            return
         if not self._allowed(preemption, event):
             return
         why = self.view.problem(preemption) or self.view.spares(preemption)
@@ -776,6 +800,19 @@ class _Step:
         nominate = nominate and bool(preemption.victims or preemption.waits)
         groups = list(units_of(preemption.victims.values()).items())
         self._claim(ClaimMore(preemption.id, groups, nominate=nominate))
+
+    def _checked(self, preemption: Preemption, event: Checked) -> None:
+        """The rules that ``view.problem`` does not ask, of affinity, spread and ports, have been
+        asked: before the first eviction, and before the seats open."""
+        preemption.checking = False
+        if preemption.state is PLANNED and not event.why and event.why is not None:
+            self._planned(preemption, event)
+        elif preemption.state is PLANNED:
+            self._replan(preemption, event.why or "it could not be compared with the newest state")
+        elif preemption.state in (EVICTING, WAITING) and event.why:
+            self._replan(preemption, event.why)
+        elif event.why is not None:  # else Tick comes back to it
+            self._advance(preemption, checked=not preemption.doubted)
 
     def _allowed(self, preemption: Preemption, event: object) -> bool:
         """Whether disruption budgets allow all evictions together, by what was just read of them.
@@ -953,7 +990,7 @@ class _Step:
             self.out.append(Acts(preemption.id))
         preemption.enter(state, self.now)
 
-    def _advance(self, preemption: Preemption) -> None:
+    def _advance(self, preemption: Preemption, *, checked: bool = False) -> None:
         """Move to the state that what is left to go away calls for."""
         if preemption.state not in (EVICTING, WAITING):
             return
@@ -970,6 +1007,11 @@ class _Step:
         preemption.doubted = False
         if self.view.crowded(preemption):
             return  # Tick comes back to it
+        if not checked and not preemption.presumed:  # of those its seats were open before
+            if not preemption.checking:
+                preemption.checking = True
+                self.out.append(Check(preemption))
+            return
         self._enter(preemption, OPEN)
         preemption.deadline = self.now + self.plans.settings.seats.bind_seconds
         self.out.append(Opened(preemption))

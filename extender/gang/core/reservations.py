@@ -139,6 +139,8 @@ class Preemption(Struct, kw_only=True):
     """Since when others were kept away from its nodes for that, monotonic; 0: they never were."""
     closed: bool = False
     """They are kept away now."""
+    checking: bool = False
+    """It is being asked whether its seats may open."""
     doubted: bool = False
     """Another pod came to a node with a seat: the plan is to be compared again."""
     evicted_before: frozenset[str] = frozenset()

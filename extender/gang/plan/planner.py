@@ -54,6 +54,7 @@ from extender.gang.plan.trial import (
     failures,
     members_beside,
     needed_beside,
+    on_those_that_end,
     view_after,
 )
 from extender.gang.plan.validity import ending_problem, present
@@ -372,7 +373,10 @@ class Planner:
                 return f"node {node} is gone"
             if uid not in members:
                 return f"member {uid} is not pending any more"
-        failed = failures(after, [(members[uid], node) for uid, node in seats.items()])
+        taken = [(members[uid], node) for uid, node in seats.items()]
+        failed = failures(after, taken)
+        if not failed and any(not pod.deleting for pod in leaving):
+            failed = on_those_that_end(view, snapshot, leaving, others, set(), taken)
         return "; ".join(f"{pod.name} on {node}: {why}" for pod, node, why in failed[:3])
 
     def conflict(

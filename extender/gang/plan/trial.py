@@ -4,6 +4,7 @@ passes every rule on its node."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -64,26 +65,39 @@ def tried(
 
 
 def _rest_on_chance(
-    trial: Trial, view: ClusterView, snapshot: Snapshot, others: Iterable[Hold]
+    trial: Trial, view: ClusterView, snapshot: Snapshot, others: Sequence[Hold]
 ) -> list[tuple[Pod, str, str]]:
     """Return the seats of a plan with victims that need a terminating pod beside them, or members
-    that come in one order.
-
-    Required affinity to such a pod holds now (InterPodAffinity counts terminating pods). When the
-    victims are gone it may not: then the pods went in vain (kubernetes#112098).
-    """
-    if not trial.solution.chosen or not any(pod.shape.affinity for pod, _ in trial.seats):
+    that come in one order."""
+    if not trial.solution.chosen:
         return []
     leaving, taken_over = _leaving(trial.built, trial.solution)
-    gone = {pod.uid: pod for pod in leaving}
-    for pods in snapshot.bound.values():
-        gone.update((pod.uid, pod) for pod in pods if pod.deleting)
-    after = view_after(view, snapshot, gone.values(), others, taken_over)
     seats, subjects = trial.seats, trial.built.subjects
     if any(isinstance(subjects[unit], VictimUnit) for unit in trial.solution.chosen):
         # Who matches its own required affinity is let in anywhere as the first: others may be.
         seats = sorted(seats, key=lambda seat: bool(seat[0].shape.affinity))
-    failed = failures(after, seats)
+    return on_those_that_end(view, snapshot, leaving, others, taken_over, seats)
+
+
+def on_those_that_end(
+    view: ClusterView,
+    snapshot: Snapshot,
+    leaving: Iterable[Pod],
+    others: Sequence[Hold],
+    taken_over: AbstractSet[GangKey],
+    seats: Sequence[tuple[Pod, str]],
+) -> list[tuple[Pod, str, str]]:
+    """Return the seats that need a terminating pod beside them.
+
+    Required affinity to such a pod holds now (InterPodAffinity counts terminating pods). When the
+    victims are gone it may not: then the pods went in vain (kubernetes#112098).
+    """
+    if not any(pod.shape.affinity for pod, _ in seats):
+        return []
+    gone = {pod.uid: pod for pod in leaving}
+    for pods in snapshot.bound.values():
+        gone.update((pod.uid, pod) for pod in pods if pod.deleting)
+    failed = failures(view_after(view, snapshot, gone.values(), others, taken_over), seats)
     return [each for each in failed if each[2].startswith("InterPodAffinity")]
 
 
@@ -203,7 +217,7 @@ def view_after(
     snapshot: Snapshot,
     leaving: Iterable[Pod],
     holds: Iterable[Hold],
-    taken_over: set[GangKey],
+    taken_over: AbstractSet[GangKey],
 ) -> ClusterView:
     """Return the cluster as it will be: victims gone, others' seats taken."""
     after = view.copy()
