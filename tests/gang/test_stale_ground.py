@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.sandbox.faults import Fault
 from tests.event_time import passes
-from tests.gang.rig import HIGH, LOW, Rig, full_cluster
+from tests.gang.limited import rigged
+from tests.gang.rig import FAST, HIGH, LOW, Rig, full_cluster
 
 REAL_DELETE = r"(?!.*dryRun)"
 
@@ -52,6 +54,25 @@ async def test_no_seats_open_while_a_watch_is_down(
     assert preemption.state is not PreemptionState.OPEN
     monkeypatch.undo()
     await rig.until(lambda: preemption.state is PreemptionState.OPEN, "they open once it is not")
+
+
+async def test_seats_that_cannot_open_while_a_watch_is_down_are_no_fault_of_the_gang(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One plan given up would suspend it."""
+    seats = replace(
+        FAST.seats, give_ups=1, max_replans=1, bind_seconds=1.0, victim_slack_seconds=0.5
+    )
+    async with rigged(replace(FAST, seats=seats)) as rig:
+        await full_cluster(rig)
+        slow = rig.server.faults.plan(
+            Fault(times=2, method="DELETE", path=f"low-.{REAL_DELETE}", delay=0.3)
+        )
+        await rig.preempt("high-0", n0=["low-0"], n1=["low-1"])
+        await rig.until(lambda: slow.hits > 1, "evictions are sent")
+        monkeypatch.setattr(rig.cache, "stale_for", lambda: 0.2)
+        await rig.until(lambda: "gave-up" in rig.outcomes("high"), "it gives up")
+        assert rig.coordinator.admission.describe()["suspended"] == []
 
 
 async def test_a_take_over_judges_no_record_by_an_old_picture(rig: Rig) -> None:

@@ -20,6 +20,7 @@ from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 from extender.fit.disruption_budgets import guarded, takes
+from extender.fit.selector_index import SelectorIndex
 from extender.fit.selectors import matches
 from extender.fit.static import static_allowed
 from extender.gang.incremental.protection import Protections, oldest_start
@@ -29,6 +30,9 @@ from extender.model.objects import DisruptionBudget, GangKey, Pod, Requests
 from extender.model.plan import Hold, Plan, Victim
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
+
+INDEXED = 8
+"""From so many pods on the budgets that select them are looked up in an index."""
 
 
 class Resolves(Protocol):
@@ -266,18 +270,31 @@ def guarding(
     """Return uid -> the PodDisruptionBudgets that select a pod, of those that count against a
     preemptor of this priority; no entry where none does."""
     counts = protections.budget_counts
-    namespaces = {pod.namespace for pod in pods}
-    there: dict[str, list[DisruptionBudget]] = {}
-    for budget in snapshot.budgets:
-        if budget.namespace in namespaces and counts(budget.namespace, priority, snapshot):
-            there.setdefault(budget.namespace, []).append(budget)
-    found = {
-        pod.uid: [
-            each for each in there.get(pod.namespace, ()) if matches(each.selector, pod.labels)
-        ]
-        for pod in pods
+    namespaces = {
+        name for name in {pod.namespace for pod in pods} if counts(name, priority, snapshot)
     }
-    return {uid: budgets for uid, budgets in found.items() if budgets}
+    there = [budget for budget in snapshot.budgets if budget.namespace in namespaces]
+    picked = zip(pods, _selecting(pods, there), strict=True)
+    return {pod.uid: [there[at] for at in found] for pod, found in picked if found}
+
+
+def _selecting(pods: Sequence[Pod], budgets: Sequence[DisruptionBudget]) -> list[list[int]]:
+    """Return, for each pod, the places of the budgets that select it.
+
+    An index of them is worth its making where several pods are asked for: a namespace may have a
+    thousand budgets of many values each.
+    """
+    if len(pods) < INDEXED:
+        return [
+            [
+                at
+                for at, each in enumerate(budgets)
+                if each.namespace == pod.namespace and matches(each.selector, pod.labels)
+            ]
+            for pod in pods
+        ]
+    index = SelectorIndex((each.namespace, each.selector) for each in budgets)
+    return [index.matching(pod.namespace, pod.labels) for pod in pods]
 
 
 def over_budget(
@@ -290,14 +307,10 @@ def over_budget(
     """
     left = [budget.allowed for budget in budgets]
     refused: dict[str, str] = {}
-    for pod, own in (*((pod, False) for pod in first), *((pod, True) for pod in pods)):
-        found = [
-            at
-            for at, budget in enumerate(budgets)
-            if guarded(pod)
-            and budget.namespace == pod.namespace
-            and matches(budget.selector, pod.labels)
-        ]
+    asked = [(pod, False) for pod in first] + [(pod, True) for pod in pods]
+    asked = [(pod, own) for pod, own in asked if guarded(pod)]
+    selecting = _selecting([pod for pod, _ in asked], budgets)
+    for (pod, own), found in zip(asked, selecting, strict=True):
         if len(found) > 1:
             names = " and ".join(quoted(budgets[at].name) for at in found[:2])
             why = f"PodDisruptionBudgets {names} select it, and the Eviction API takes one"
