@@ -87,6 +87,8 @@ def gang_parts(
     part by its name, 0 of one whose pods are not waited for; ``parts_of``: the names of the parts
     that a pod belongs to.
     """
+    if len(least) < 2:
+        return ()
     needed = {name: count for name, count in least.items() if count > 0}
     uids: dict[str, list[str]] = {name: [] for name in least}
     for pod in members:
