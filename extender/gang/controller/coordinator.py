@@ -1,7 +1,8 @@
 """One term of acting: its parts, what the cache reports to them, and their rounds.
 
-Verbs and the planning loop ask ``answering.py``; ``turns.py`` searches, one gang after another,
-``replanning.py`` does so for plans that do not hold any more. Deadlines have a loop of their own.
+Verbs and the planning loop ask ``answering.py``; ``scheduling_cycle.py`` searches, one gang after
+another, ``replanning.py`` does so for plans that do not hold any more. Deadlines have a loop of
+their own.
 """
 
 from __future__ import annotations

@@ -38,7 +38,6 @@ SEE_SECONDS = 1.0
 """How often the planner takes in what has changed, whether a gang waits or not."""
 FORCED_SECONDS = 5.0
 """How long a thread may take to end after an exception was raised in it."""
-"""Member uid -> node names."""
 THREADS = "search"
 """How names of its threads begin."""
 PLANNER = "planner"
