@@ -70,9 +70,11 @@ class Spare:
         ]
         if claim is None and not booked:
             return None
-        if claim is not None and (shared := self._shared(claim.limited, pod.shape.limited, node)):
-            told = _told(claim.gangs, pod.namespace)
-            return f"its room is held for {told}, whose members need {min(shared)} too"
+        if claim is not None and claim.limited:
+            shared = self._shared(claim.limited, pod.shape.limited, node)
+            if shared:
+                told = _told(claim.gangs, pod.namespace)
+                return f"its room is held for {told}, whose members need {min(shared)} too"
         held: Mapping[str, int] = {} if claim is None else claim.amounts
         wants = {name: amount + held.get(name, 0) for name, amount in pod.requests}
         for each in booked:
