@@ -282,7 +282,7 @@ async def test_everything_is_reached_by_keyboard(browser: Any, site: Site) -> No
 
 async def test_pages_read_without_scripts(browser: Any, site: Site) -> None:
     async with opened(browser, site.url(VIEWS["gang"]), scripts=False) as (page, complaints):
-        assert "its 8 seats are held" in (await page.text_content("main"))
+        assert "8 seats are reserved" in (await page.text_content("main"))
         assert "2026-11-18 11:05:48" in (await page.text_content(".timeline"))
         await page.click("text=What if …")
         await page.fill("[name=priority]", "7")
