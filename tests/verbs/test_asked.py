@@ -6,6 +6,7 @@ See docs/security.md, row 1.
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from typing import Any
 
 import pytest
@@ -164,6 +165,8 @@ async def test_a_pod_of_no_gang_is_served_while_a_watch_is_down(rig: Rig) -> Non
     held = rig.coordinator.reservations.nodes()
     assert held == {"n0", "n1"}
     rig.cache.stale_for = lambda: 1.0  # type: ignore[method-assign]
+    (plan,) = rig.coordinator.reservations
+    plan.progress_at = inf  # no eviction begins meanwhile, and it would be given up
     unread = pod("unread", priority=HIGHEST)
     answer = await rig.verbs.filter(FilterArgs(unread, ["n0", "n1", "n9"]))
     assert answer.node_names == ["n9"], "whatever priority it claims"
