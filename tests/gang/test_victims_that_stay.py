@@ -32,6 +32,13 @@ async def half_of_a_gang_stays(rig: Rig, members: int = 1) -> None:
     await rig.until(lambda: rig.cache.pod_named("default", "low-0") is None, "low-0 is gone")
 
 
+async def half_of_a_gang_stays_beside_another_pod(rig: Rig) -> None:
+    """Pod "beside" has the place of "same-3": another plan could evict it."""
+    await half_of_a_gang_stays(rig)
+    await rig.remove("same-3")
+    await rig.pod("beside", cls="low", on="n3")
+
+
 async def offered(rig: Rig, name: str, *nodes: str) -> list[str]:
     """Ask for a pod until it has a node, and return which."""
     for _ in range(100):
@@ -66,9 +73,7 @@ async def test_the_gang_gets_the_room_of_the_rest_of_its_gang(
 async def test_no_pod_is_evicted_where_that_plan_is_changed_later(wide: Rig) -> None:
     """The node of the plan without victims is cordoned: "no other pod" holds for it too."""
     rig = wide
-    await half_of_a_gang_stays(rig)
-    await rig.remove("same-3")
-    await rig.pod("beside", cls="low", on="n3")
+    await half_of_a_gang_stays_beside_another_pod(rig)
     await rig.until(lambda: rig.outcomes("high").count("plan") == 2, "another plan is made")
     (preemption,) = rig.coordinator.reservations
     assert set(preemption.seats.values()) == {"n0"}
@@ -180,9 +185,7 @@ async def no_pod_goes_once_the_seat_s_node_is_cordoned(rig: Rig) -> None:
 async def test_no_pod_is_evicted_after_a_restart_either(wide: Rig) -> None:
     """What the plan with the late victim became is in the record, and so is why."""
     rig = wide
-    await half_of_a_gang_stays(rig)
-    await rig.remove("same-3")
-    await rig.pod("beside", cls="low", on="n3")
+    await half_of_a_gang_stays_beside_another_pod(rig)
     await rig.until(lambda: rig.outcomes("high").count("plan") == 2, "another plan is made")
     await rig.until(lambda: any(p.recorded for p in rig.coordinator.reservations), "it is recorded")
     await rig.restart()
@@ -192,9 +195,7 @@ async def test_no_pod_is_evicted_after_a_restart_either(wide: Rig) -> None:
 async def test_no_pod_is_evicted_after_a_restart_with_the_old_record(wide: Rig) -> None:
     """It does not say that a victim is late: the victim's deletionTimestamp does."""
     rig = wide
-    await half_of_a_gang_stays(rig)
-    await rig.remove("same-3")
-    await rig.pod("beside", cls="low", on="n3")
+    await half_of_a_gang_stays_beside_another_pod(rig)
     held = held_back(rig, "POST", "configmaps", times=1000)
     await rig.until(lambda: rig.outcomes("high").count("plan") == 2, "another plan is made")
     await rig.until(lambda: held.hits > 0, "its record is on its way")
