@@ -41,18 +41,7 @@ def page(week: Weekly) -> str:
         f"{chart(series)}</figure>"
         for series in week.series
     )
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{POLICY}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>podgroup-extender: {escape(week.title)}</title>
-<style>{STYLE}</style>
-</head>
-<body>
-<main>
-<h1>{escape(week.title)}</h1>
+    body = f"""<h1>{escape(week.title)}</h1>
 <p>Observed until {clock(week.until)} UTC{since}. Nothing was done by the extender.</p>
 <ul>{"".join(f"<li>{escape(text)}</li>" for text in week.findings)}</ul>
 <table>
@@ -63,7 +52,24 @@ def page(week: Weekly) -> str:
 {figures}
 {_gangs(week)}
 {"".join(f'<p class="dim">{escape(note)}</p>' for note in NOTES)}
-</main>
+"""
+    return document(week.title, body)
+
+
+def document(title: str, body: str) -> str:
+    """Return a page of this title: nothing is loaded, nothing runs. ``body`` is markup."""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>podgroup-extender: {escape(title)}</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<main>
+{body}</main>
 </body>
 </html>
 """

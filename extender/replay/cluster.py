@@ -65,7 +65,7 @@ class Member(Struct, frozen=True, gc=False):
 
 
 class Cluster:
-    """Nodes of equally many GPUs. Nothing but ``put`` and ``take`` changes it."""
+    """Nodes of equally many GPUs. Changed by its methods alone."""
 
     def __init__(self, nodes: int, gpus: int) -> None:
         self.gpus = gpus
@@ -73,11 +73,6 @@ class Cluster:
         self.on: list[list[Member]] = [[] for _ in range(nodes)]
         self.leaving = [0] * nodes
         """GPUs that members which are ending hold, and nobody has been promised."""
-
-    @property
-    def total(self) -> int:
-        """All GPUs."""
-        return self.gpus * len(self.free)
 
     def put(self, work: Work, at: int, node: int) -> None:
         """Give a member a node. Raises ValueError where there is no room."""

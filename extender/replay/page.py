@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
+from itertools import accumulate
 
 from extender.model.texts import counted
 from extender.observe.charts import ceiling, number
-from extender.observe.page import POLICY, STYLE
+from extender.observe.page import document, escape
 from extender.replay.figures import Replayed
 from extender.replay.text import heading, rows
 
@@ -31,28 +31,15 @@ def page(found: Replayed) -> str:
     kept = _figure(
         "GPU-hours of progress that counted", names, [each.kept_by_day for each in found.policies]
     )
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{POLICY}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>podgroup-extender: replay of {escape(found.trace)}</title>
-<style>{STYLE}</style>
-</head>
-<body>
-<main>
-<h1>Replay of {escape(found.trace)}</h1>
+    body = f"""<h1>Replay of {escape(found.trace)}</h1>
 <p>{escape(heading(found))}</p>
 <div class="wide" tabindex="0"><table><thead><tr><td></td>{head}</tr></thead>
 <tbody>{lines}</tbody></table></div>
 {lost}
 {kept}
 {"".join(f'<p class="dim">{escape(note)}</p>' for note in found.notes)}
-</main>
-</body>
-</html>
 """
+    return document(f"replay of {found.trace}", body)
 
 
 def _figure(title: str, names: Sequence[str], series: Sequence[Sequence[float]]) -> str:
@@ -63,7 +50,7 @@ def _figure(title: str, names: Sequence[str], series: Sequence[Sequence[float]])
 
 def _lines(title: str, names: Sequence[str], series: Sequence[Sequence[float]]) -> str:
     """Draw running sums by day, one line a policy."""
-    sums = [_running(values) for values in series]
+    sums = [list(accumulate(values)) for values in series]
     most = ceiling(max((values[-1] for values in sums if values), default=0.0))
     days = max(1, max(map(len, sums), default=1))
     high, wide = HEIGHT - TOP - BOTTOM, WIDTH - LEFT - 12
@@ -97,11 +84,3 @@ def _lines(title: str, names: Sequence[str], series: Sequence[Sequence[float]]) 
         f'<text class="day" x="{WIDTH / 2:g}" y="{HEIGHT - 12}">{counted(days, "day")}</text></svg>'
     )
     return "".join(parts)
-
-
-def _running(values: Sequence[float]) -> list[float]:
-    sums, total = [], 0.0
-    for value in values:
-        total += value
-        sums.append(total)
-    return sums
