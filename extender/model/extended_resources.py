@@ -69,6 +69,13 @@ def limited_on(node: Node | None, needs: Iterable[str]) -> frozenset[str]:
     )
 
 
+def limited_for_both(
+    node: Node | None, some: Iterable[str], others: Iterable[str]
+) -> frozenset[str]:
+    """Return what is limited on the node of what two pods need (PodShape.limited)."""
+    return limited_on(node, some) & limited_on(node, others)
+
+
 def takes_devices(pod: Pod, node: Node) -> bool:
     """Whether devices are allocated on the node for a pod, which may be there already."""
     if asked_of_devices(pod.shape.devices, node):

@@ -14,7 +14,7 @@ from msgspec import Struct
 from extender.gang.core.reservations import Reservations
 from extender.gang.plan.booking import keep_off
 from extender.gang.runtime.clocks import Clocks
-from extender.model.extended_resources import limited_on
+from extender.model.extended_resources import limited_for_both
 from extender.model.objects import GangKey, Node, Pod, Requests
 from extender.model.texts import some
 from extender.verbs.allowances import Allowances, Pods
@@ -70,8 +70,8 @@ class Spare:
         ]
         if claim is None and not booked:
             return None
-        if claim is not None and claim.limited:
-            shared = self._shared(claim.limited, pod.shape.limited, node)
+        if claim is not None and claim.limited and (needs := pod.shape.limited):
+            shared = limited_for_both(self._rooms.node(node), claim.limited, needs)
             if shared:
                 told = _told(claim.gangs, pod.namespace)
                 return f"its room is held for {told}, whose members need {min(shared)} too"
@@ -95,12 +95,6 @@ class Spare:
         gangs = {each.hold.gang for each in booked}.union(() if claim is None else claim.gangs)
         told = _told(tuple(sorted(gangs)), pod.namespace)
         return f"its room is {'booked' if claim is None else 'held'} for {told} (short of {short})"
-
-    def _shared(self, held: frozenset[str], needs: frozenset[str], node: str) -> frozenset[str]:
-        if not (held and needs):
-            return NONE
-        found = self._rooms.node(node)
-        return limited_on(found, held) & limited_on(found, needs)
 
     def offered(self, pod: Pod, node: str) -> None:
         """Note that the pod may be assumed on the node from now on."""

@@ -18,7 +18,7 @@ from extender.gang.core.victim_units import VictimUnits
 from extender.gang.plan.booking import BookingClaim
 from extender.gang.plan.candidates import Candidates
 from extender.gang.tell.preemption_state import PreemptionState
-from extender.model.extended_resources import limited_on
+from extender.model.extended_resources import limited_for_both
 from extender.model.objects import GangKey, Node, Pod, Requests
 from extender.model.plan import Hold, LeavingPod, Plan, Seat, Victim
 from extender.model.snapshot import Snapshot
@@ -486,7 +486,7 @@ class Reservations:
             for hold in self.holds_against(node, priority)
             if hold.gang != gang
             and (limited := self.limited(hold))
-            and limited_on(nodes.get(node), limited) & limited_on(nodes.get(node), needs)
+            and limited_for_both(nodes.get(node), limited, needs)
         )
 
     def leaving_on(self, node: str) -> Collection[LeavingPod]:
