@@ -256,8 +256,8 @@ class PreemptionWorld(EvictionRequests):
     def snapshot(self) -> Snapshot:
         return _snapshot(self.shown, self.members, self.lost_node)
 
-    def behind(self) -> str | None:
-        return None
+    def behind(self) -> bool:
+        return False
 
     def problem(self, preemption: Preemption) -> str:
         if self.lost_node in preemption.seats.values():

@@ -178,7 +178,7 @@ class Coordinator:
 
     def _plan_ended(self, ended: PlanEnded) -> None:
         preemption, done, why = ended.preemption, ended.done, ended.why
-        if self.admission.ended(preemption, done=done, seen=self.readiness.behind() is None):
+        if self.admission.ended(preemption, done=done, seen=not self.readiness.behind()):
             self.admission.gave_up(preemption, self._reading.present_gang(preemption.key), why)
         self.bindings.ended(preemption, done=done, why=why)
         # kube-scheduler keeps room for those whom we nominated until it hears of their clearing.

@@ -14,7 +14,7 @@ import structlog
 from msgspec.structs import replace
 
 from extender.gang.controller.evictor import EvictionRefused, passing, unclear
-from extender.gang.controller.planner_thread import Overran, PlannerThread
+from extender.gang.controller.planner_thread import PlannerThread
 from extender.gang.controller.preconditions import Preconditions
 from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.term import Telling, Term
@@ -278,13 +278,10 @@ class Executor:
         if seen is not None and unchanged(plan, gang, seen, snapshot):
             return ""
         going = (*preemption.victims.values(), *preemption.waits.values())
-        seats = dict(preemption.seats)
         holds = list(self.plans.reservations.holds())
         try:
-            return await self._thread.ask(
-                lambda planner: planner.check(gang, seats, going, snapshot, holds)
-            )
-        except (Overran, NotReady):
+            return await self._thread.check(gang, dict(preemption.seats), going, snapshot, holds)
+        except NotReady:
             return None
 
     # -- requests -------------------------------------------------------------------------

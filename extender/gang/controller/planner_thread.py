@@ -15,7 +15,7 @@ import ctypes
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import inf
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ from extender.gang.plan.question import GangQuestion, Masks
 from extender.gang.runtime.clocks import Clocks
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
-from extender.model.plan import Hold, Plan, Refusal
+from extender.model.plan import Hold, Plan, Refusal, Victim
 from extender.model.snapshot import Snapshot
 from extender.search import highs
 
@@ -177,6 +177,23 @@ class PlannerThread:
     async def ask(self, question: Callable[[Planner], Answer]) -> Answer:
         """Ask the planner something that is answered without a search. Raises as ``plan``."""
         return await self._run(lambda: question(self.planner))
+
+    async def check(
+        self,
+        gang: Gang,
+        seats: Mapping[str, str],
+        going: Sequence[Victim],
+        snapshot: Snapshot,
+        holds: Sequence[Hold],
+    ) -> str | None:
+        """As Planner.check; None where that cannot be told in time. Raises NotReady after
+        ``close``."""
+        try:
+            return await self.ask(
+                lambda planner: planner.check(gang, seats, going, snapshot, holds)
+            )
+        except Overran:
+            return None
 
     async def show(self, present: Callable[[], Snapshot]) -> Mapping[str, float]:
         """Show the planner how things stand: reading 150,000 pods must not wait for a gang.

@@ -45,7 +45,7 @@ SPARING_REPLANS = 2
 class Freshness(Protocol):
     """Whether the cache is up to date."""
 
-    def behind(self) -> str | None:
+    def behind(self) -> bool:
         """As PlanView.behind."""
 
 

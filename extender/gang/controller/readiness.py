@@ -37,12 +37,10 @@ class Readiness:
             return "the cache is stale: a watch is down and has brought nothing for too long"
         return None
 
-    def behind(self) -> str | None:
-        """Return why nothing irreversible may rest on the cache now: some watch is down.
+    def behind(self) -> bool:
+        """Whether nothing irreversible may rest on the cache now: some watch is down.
 
         What ``stale`` permits is a plan, which is compared again before its first eviction. An
         eviction, or a seat that is given away, is not taken back.
         """
-        if self._source.stale_for() > 0:
-            return "a watch is down: the cluster may have changed since"
-        return None
+        return self._source.stale_for() > 0

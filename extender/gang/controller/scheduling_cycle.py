@@ -30,7 +30,7 @@ from extender.gang.plan.fair_turns import Turn
 from extender.gang.plan.lists import beside_nominations
 from extender.gang.plan.question import GangQuestion, Masks, both
 from extender.gang.plan.single import SINGLE, single_gang
-from extender.gang.plan.validity import gangs_of, present, unchanged
+from extender.gang.plan.validity import NOT_COMPARED, gangs_of, present, unchanged
 from extender.gang.tell.decisions import (
     SearchInput,
     Verb,
@@ -479,14 +479,9 @@ class SchedulingCycle:
             present = self._gang_now(gang, newest)
             going = (*draft.victims.values(), *draft.waits.values())
             holds = self._holds_but({*plan.takes_over, gang.key})
-            try:
-                why = await self.planner_thread.ask(
-                    lambda planner: planner.check(present, draft.seats, going, newest, holds)
-                )
-            except Overran:
-                why = "it could not be compared with the newest state"
-            if why:
-                return why
+            why = await self.planner_thread.check(present, draft.seats, going, newest, holds)
+            if why != "":
+                return NOT_COMPARED if why is None else why
         if draft.victims and self._volumes_changed(draft, gang, snapshot, newest):
             return "other pods have to go for its volumes"
         for key in self._spared_gangs(draft, newest):

@@ -61,7 +61,7 @@ from extender.gang.core.victim_group import (
 )
 from extender.gang.plan.question import Masks
 from extender.gang.plan.single import SINGLE
-from extender.gang.plan.validity import present
+from extender.gang.plan.validity import NOT_COMPARED, present
 from extender.gang.tell.decisions import Decision, DecisionCode, Outcome, Verb
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.gang import Gang
@@ -447,9 +447,9 @@ class PlanView(victim_group.View, Protocol):
     def snapshot(self) -> Snapshot:
         """Return the newest snapshot."""
 
-    def behind(self) -> str | None:
-        """Return why nothing can be compared now, None when it can: while some watch is down the
-        cluster may have changed, and neither an eviction nor a seat given away is taken back."""
+    def behind(self) -> bool:
+        """Whether nothing can be compared now: while some watch is down the cluster may have
+        changed, and neither an eviction nor a seat given away is taken back."""
 
     def problem(self, preemption: Preemption) -> str:
         """Return why a plan does not hold, "" when it does."""
@@ -618,7 +618,7 @@ def permits(plans: Plans, uid: str, view: PlanView) -> tuple[bool, Compared | No
         return untouched, None
     group, claim = untouched
     preemption = plans.of(claim)
-    if preemption is None or preemption.state is not EVICTING or view.behind() is not None:
+    if preemption is None or preemption.state is not EVICTING or view.behind():
         return False, None
     nodes, spared_at, gang = preemption.nodes, preemption.spared_at, claim.compared
     compares = preemption.doubted
@@ -805,13 +805,12 @@ class _Step:
         """The rules that ``view.problem`` does not ask, of affinity, spread and ports, have been
         asked: before the first eviction, and before the seats open."""
         preemption.checking = False
-        if preemption.state is PLANNED and not event.why and event.why is not None:
+        why = NOT_COMPARED if event.why is None else event.why
+        if preemption.state is PLANNED and not why:
             self._planned(preemption, event)
-        elif preemption.state is PLANNED:
-            self._replan(preemption, event.why or "it could not be compared with the newest state")
-        elif preemption.state in (EVICTING, WAITING) and event.why:
-            self._replan(preemption, event.why)
-        elif event.why is not None:  # else Tick comes back to it
+        elif preemption.state is PLANNED or (preemption.state in (EVICTING, WAITING) and event.why):
+            self._replan(preemption, why)
+        elif not why:  # else Tick comes back to it
             self._advance(preemption, checked=not preemption.doubted)
 
     def _allowed(self, preemption: Preemption, event: object) -> bool:
@@ -998,7 +997,7 @@ class _Step:
             if preemption.state is EVICTING and preemption.victims.keys() <= preemption.sent:
                 self._enter(preemption, WAITING)
             return
-        if self.view.behind() is not None:
+        if self.view.behind():
             return  # what it would be compared with is old; Tick comes back to it
         why = self.view.problem(preemption)
         if why:
@@ -1051,7 +1050,7 @@ class _Step:
         self._each(self._deadline)
         if self.now >= self.plans.looks_after:
             self.plans.looks_after = self.now + LOOK_AFTER_SECONDS
-            self._victims(LookAll(fresh=self.view.behind() is None))
+            self._victims(LookAll(fresh=not self.view.behind()))
         snapshot, chooses = self.view.snapshot(), not self.plans.settings.enforce.everybody
         # Whom the extender acts for hangs on the labels of namespaces, where it is not everybody.
         ground = (snapshot.nodes, snapshot.namespaces if chooses else None)

@@ -31,6 +31,8 @@ from extender.model.plan import Hold, Plan, Victim
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
 
+NOT_COMPARED = "it could not be compared with the newest state"
+"""Why a plan does not hold of which that cannot be told."""
 INDEXED = 8
 """From so many pods on the budgets that select them are looked up in an index."""
 
