@@ -17,14 +17,14 @@ from typing import Any
 import msgspec
 
 from extender.model.errors import InvalidInput
-from extender.model.settings import Settings
-from extender.model.settings_rules import validate
+from extender.settings.settings import Settings
+from extender.settings.settings_rules import validate
 
 SCHEMA = (
     Path(__file__).resolve().parent.parent / "charts" / "podgroup-extender" / "values.schema.json"
 )
 LEFT_OUT = ("default", "description", "title")
-"""The defaults are the program's, and the texts are in extender/model/settings.py."""
+"""The defaults are the program's, and the texts are in extender/settings/settings.py."""
 
 
 def with_config(schema: dict[str, Any]) -> dict[str, Any]:

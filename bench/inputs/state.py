@@ -13,8 +13,8 @@ from msgspec import Struct
 from extender.gang.plan.assemble import assemble
 from extender.groups.resolver import Resolver
 from extender.model.objects import GangKey, GroupObject, Node, Pod, PriorityClass, Requests
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import Settings
 from tests.controlplane.objects import (
     Object,
     make_node,

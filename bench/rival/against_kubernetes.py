@@ -44,8 +44,8 @@ from bench.rival.comparison import (
 )
 from bench.rival.outcome import ContenderOutcome, damage, optimum
 from bench.rival.report import report
-from extender.model.cost_order import ORDERS
 from extender.search.solver import BACKEND
+from extender.settings.cost_order import ORDERS
 from tests.controlplane.build import BuildError
 from tests.controlplane.harness import ControlPlane
 from tests.controlplane.releases import release

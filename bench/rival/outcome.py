@@ -11,9 +11,9 @@ from bench.inputs.state import State, gpus
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
-from extender.model.cost_order import order_of
 from extender.model.plan import Refusal
-from extender.model.settings import PlanSettings, Settings
+from extender.settings.cost_order import order_of
+from extender.settings.settings import PlanSettings, Settings
 
 
 class Damage(Struct, frozen=True):

@@ -15,7 +15,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from extender.model.settings import (
+from extender.sandbox.ports import Ports
+from extender.sandbox.process import READY_SECONDS
+from extender.settings.settings import (
     ApiSettings,
     BindSettings,
     GrpcSettings,
@@ -24,8 +26,6 @@ from extender.model.settings import (
     ServerSettings,
     Settings,
 )
-from extender.sandbox.ports import Ports
-from extender.sandbox.process import READY_SECONDS
 
 
 class Served(Struct, frozen=True):
@@ -67,7 +67,7 @@ def serving(
     )
     config, log = folder / "extender.yaml", folder / "extender.log"
     config.write_text(json.dumps(msgspec.to_builtins(settings)))
-    command = [sys.executable, "-m", "extender.cli.main", "serve"]
+    command = [sys.executable, "-m", "extender.app.main", "serve"]
     command += ["--config", str(config), "--kubeconfig", str(kubeconfig)]
     with log.open("ab") as file:
         process = subprocess.Popen(command, stdout=file, stderr=file, stdin=subprocess.DEVNULL)

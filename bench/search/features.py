@@ -42,8 +42,8 @@ from extender.model.objects import (
     SpreadConstraint,
 )
 from extender.model.plan import Hold, Plan, Refusal
-from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import PlanSettings, Settings
 
 RACK, ZONE = "topology.kubernetes.io/rack", "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"

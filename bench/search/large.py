@@ -44,10 +44,10 @@ from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.plan import Plan, Refusal
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.search import solver
 from extender.search.problem import Infeasible, Problem, Solution
+from extender.settings.settings import Settings
 
 CHANGES = 20
 FILLS = (0.7, 0.85, 0.95, 1.0)

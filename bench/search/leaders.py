@@ -25,10 +25,10 @@ from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.model.objects import Pod
 from extender.model.plan import Plan
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.search import solver
 from extender.search.problem import Problem
+from extender.settings.settings import Settings
 
 SECONDS, CHANGES = 3.0, 20
 LEADER = requests(32_000, 1, 64)

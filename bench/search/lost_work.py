@@ -24,9 +24,9 @@ from extender.gang.incremental.victims import lost_work
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
-from extender.model.cost_order import ORDERS
 from extender.model.plan import Plan
-from extender.model.settings import PlanSettings, Settings
+from extender.settings.cost_order import ORDERS
+from extender.settings.settings import PlanSettings, Settings
 
 LEVELS = (1, 4)
 """Priority levels of the victims."""

@@ -25,12 +25,12 @@ from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
-from extender.model.cost_order import ORDERS
 from extender.model.objects import GroupObject, Node, Pod, Requests
 from extender.model.plan import Plan, Refusal
-from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
 from extender.search.solver import BACKEND
+from extender.settings.cost_order import ORDERS
+from extender.settings.settings import PlanSettings, Settings
 
 GPU = "nvidia.com/gpu"
 NOW = 1_800_000_000.0

@@ -23,7 +23,7 @@ from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.plan import Plan, Refusal
-from extender.model.settings import Settings
+from extender.settings.settings import Settings
 
 CHANGES = 20
 """Nodes on which a pod changes between two snapshots."""

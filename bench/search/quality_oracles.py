@@ -11,10 +11,10 @@ from bench.inputs.state import State
 from bench.report import table
 from bench.search.quality_sizes import Size
 from extender.groups.resolver import Resolver
-from extender.model.settings import Settings
 from extender.search.problem import Infeasible, Limits, Problem
 from extender.search.problem.verify import verify
 from extender.search.solver import solve
+from extender.settings.settings import Settings
 from tests.gang.everything import everything
 from tests.search.generate import medium, medium_mixed, small, tied
 from tests.search.oracle_brute import brute

@@ -43,9 +43,9 @@ from extender.gang.plan import answers
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.model.plan import Plan, Refusal
-from extender.model.settings import Settings
 from extender.search import reference, solver
 from extender.search.problem import Limits, Problem
+from extender.settings.settings import Settings
 
 CHANGES = 20
 

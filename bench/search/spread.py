@@ -28,8 +28,8 @@ from extender.model.objects import (
     SpreadConstraint,
 )
 from extender.model.plan import Plan
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import Settings
 
 NOW = 1_800_000_000.0
 CPU = 32

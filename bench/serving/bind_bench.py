@@ -34,8 +34,8 @@ from bench.report import write_json, write_section
 from bench.rival.comparison import machine
 from bench.rival.throughput import cpu_seconds
 from bench.serving.bind_server import BindServer
-from extender.model.settings import ApiSettings, BindSettings, ServerSettings, Settings
 from extender.sandbox.process import READY_SECONDS, write_kubeconfig
+from extender.settings.settings import ApiSettings, BindSettings, ServerSettings, Settings
 
 OUT = Path(__file__).parent.parent / "out" / "bind.json"
 
@@ -165,7 +165,7 @@ async def extender(folder: Path, api: str) -> AsyncIterator[tuple[str, int]]:
     )
     write_kubeconfig(folder / "kubeconfig", api)
     (folder / "extender.yaml").write_text(json.dumps(msgspec.to_builtins(settings)))
-    command = [sys.executable, "-m", "extender.cli.main", "serve"]
+    command = [sys.executable, "-m", "extender.app.main", "serve"]
     command += ["--config", str(folder / "extender.yaml")]
     command += ["--kubeconfig", str(folder / "kubeconfig")]
     log = folder / "log"

@@ -21,10 +21,10 @@ import structlog
 
 from bench.serving.cache_server import encode, node, pod
 from extender.cache.cache import Cache
+from extender.decode.from_json import decode_node, decode_pod
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
-from extender.model.decode import decode_node, decode_pod
-from extender.model.settings import CacheSettings, GroupSettings
+from extender.settings.settings import CacheSettings, GroupSettings
 
 MIB = 1 << 20
 AIMS = {"syncSeconds": 5.0, "memoryMiB": 300.0, "eventsPerSecond": 30_000.0}

@@ -43,7 +43,7 @@ async def ours(url: str) -> tuple[Ask, Keep]:
     from extender.cache.cache import Cache
     from extender.groups.resolver import Resolver
     from extender.kube.client import KubeClient
-    from extender.model.settings import CacheSettings, GroupSettings
+    from extender.settings.settings import CacheSettings, GroupSettings
 
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     client = await KubeClient.connect(server=url)

@@ -48,12 +48,12 @@ from extender.gang.tell.decisions import Decision, Verb, of_plan
 from extender.gang.tell.decisions_per_day import MOST_DAYS, SECONDS, Days
 from extender.groups.resolver import Resolver
 from extender.model.plan import Plan
-from extender.model.settings import ServerSettings, Settings
 from extender.model.snapshot import Snapshot
 from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server
 from extender.server.logs import configure_logs
 from extender.server.metrics import Metrics
+from extender.settings.settings import ServerSettings, Settings
 
 SETTINGS = Settings()
 ZONE = "topology.kubernetes.io/zone"

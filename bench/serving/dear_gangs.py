@@ -41,8 +41,8 @@ import uvloop
 
 from bench.serving.load import logged, spawned, started
 from extender.kube.client import KubeClient
-from extender.model.settings import ApiSettings
 from extender.sandbox.apiserver import ApiServer
+from extender.settings.settings import ApiSettings
 
 HTTP_TIMEOUT = 5.0
 """kube-scheduler's httpTimeout where none is written."""

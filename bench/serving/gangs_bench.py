@@ -25,11 +25,11 @@ from extender.gang.plan.assemble import assemble
 from extender.gang.tell.gang_status import described
 from extender.groups.resolver import Resolver
 from extender.model.objects import GroupObject, Owner, Pod
-from extender.model.settings import ServerSettings, Settings
 from extender.model.snapshot import Snapshot
 from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server
 from extender.server.metrics import Metrics
+from extender.settings.settings import ServerSettings, Settings
 
 PAUSE = 0.005
 ASKERS = frozenset({"default-scheduler"})

@@ -36,7 +36,6 @@ from bench.serving.verbs_bench import Caller, NoDebug, question, summary
 from extender.grpc_api.decision_feed import DecisionFeed
 from extender.grpc_api.server import GrpcServer
 from extender.grpc_api.source import GrpcSource
-from extender.model.settings import GrpcSettings, ServerSettings, Settings
 from extender.pb.podgroup.v1 import extender_pb2
 from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server
@@ -44,6 +43,7 @@ from extender.server.load import Load
 from extender.server.logs import configure_logs
 from extender.server.metrics import Metrics
 from extender.server.verb_calls import Verbs
+from extender.settings.settings import GrpcSettings, ServerSettings, Settings
 from extender.verbs.context import Context
 
 PASS_THROUGH = "bench.serving.verbs_bench:PassThrough"

@@ -36,10 +36,10 @@ import aiohttp
 import uvloop
 
 from extender.kube.client import KubeClient
-from extender.model.settings import ApiSettings
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.faults import Fault
 from extender.sandbox.process import write_kubeconfig
+from extender.settings.settings import ApiSettings
 
 SIZE = 4
 """Members of each gang; each fills a node."""
@@ -253,7 +253,7 @@ async def spawned(server: str, scratch: Path) -> tuple[asyncio.subprocess.Proces
     """Start the extender beside the API server at a URL; return its process and its log."""
     kubeconfig, log = scratch / "kubeconfig", scratch / "log"
     write_kubeconfig(kubeconfig, server)
-    command = ["-m", "extender.cli.main", "serve", "--port", "0", "--health-port", "0"]
+    command = ["-m", "extender.app.main", "serve", "--port", "0", "--health-port", "0"]
     command += ["--kubeconfig", str(kubeconfig)]
     process = await asyncio.create_subprocess_exec(
         sys.executable, *command, stderr=os.open(log, os.O_WRONLY | os.O_CREAT, 0o600)

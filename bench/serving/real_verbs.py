@@ -23,7 +23,7 @@ from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
 from extender.model.objects import GangKey, Node, Pod
 from extender.model.plan import Plan, Seat
-from extender.model.settings import Settings
+from extender.settings.settings import Settings
 from extender.verbs.room_beside_reservations import Spare
 from extender.verbs.verbs import ExtenderVerbs
 

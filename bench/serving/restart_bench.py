@@ -84,7 +84,7 @@ def restart(port: int, directory: Path, config: Path) -> dict[str, float]:
     """Return seconds by stage of one start, and what it used."""
     kubeconfig = directory / "kubeconfig"
     kubeconfig.write_text(KUBECONFIG.format(port=port))
-    command = [sys.executable, "-m", "extender.cli.main", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "extender.app.main", "serve", "--port", "0"]
     command += ["--kubeconfig", str(kubeconfig), "--config", str(config)]
     body = question(1)
     seen: dict[str, float] = {}

@@ -34,13 +34,13 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from extender.model.settings import ServerSettings
 from extender.server.answers import Receive, Scope, Send, respond
 from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server
 from extender.server.logs import configure_logs
 from extender.server.metrics import Metrics
 from extender.server.verb_calls import Verbs
+from extender.settings.settings import ServerSettings
 from extender.wire.bind_json import BindArgs, BindResult
 from extender.wire.filter_json import FilterArgs, FilterResult, HostPriority, encode_filter_result
 from extender.wire.filter_json import decode_filter_args as decode

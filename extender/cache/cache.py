@@ -28,8 +28,8 @@ from extender.model.errors import NotReady
 from extender.model.group_sources import OPTIONAL
 from extender.model.objects import Node, Pod
 from extender.model.owner_kinds import JOB, PARTLY_DONE, PRIORITY_KINDS
-from extender.model.settings import CacheSettings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import CacheSettings
 
 log = structlog.get_logger("cache")
 

@@ -10,7 +10,7 @@ import structlog
 from msgspec import Struct
 
 from extender.cache.stats import CacheStats
-from extender.model.decode import DecodedObject
+from extender.decode.from_json import DecodedObject
 
 log = structlog.get_logger("cache")
 

@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from extender.cache.nesting import patient
-from extender.model.apishape import (
+from extender.decode.api_groups import RawMemberGroup, RawPodGroup
+from extender.decode.api_objects import (
     RawBudget,
     RawMeta,
     RawNamespace,
@@ -17,7 +18,16 @@ from extender.model.apishape import (
     RawPod,
     RawPriorityClass,
 )
-from extender.model.groupshape import RawMemberGroup, RawPodGroup
+from extender.decode.from_api import (
+    member_group_of,
+    reduce_budget,
+    reduce_core_group,
+    reduce_namespace,
+    reduce_node,
+    reduce_pod,
+    reduce_priority_class,
+)
+from extender.decode.owners import OWNER_SHAPES
 from extender.model.objects import (
     DisruptionBudget,
     GroupObject,
@@ -27,16 +37,6 @@ from extender.model.objects import (
     PriorityClass,
 )
 from extender.model.owner_kinds import OTHER_KINDS, PARTLY_DONE
-from extender.model.owners import OWNER_SHAPES
-from extender.model.reduce import (
-    member_group_of,
-    reduce_budget,
-    reduce_core_group,
-    reduce_namespace,
-    reduce_node,
-    reduce_pod,
-    reduce_priority_class,
-)
 
 NOT_FAILED = "status.phase!=Failed"
 """Pods that have failed hold nothing; nor do those that have succeeded, but they count for their

@@ -18,9 +18,9 @@ from extender.cache.followed_resources import FollowedResource, ListPage, LooseE
 from extender.cache.nesting import patient
 from extender.cache.stats import WatchStats
 from extender.cache.tables import Versioned
+from extender.decode.api_objects import RawMeta, RawNamespace
+from extender.decode.from_json import describe
 from extender.kube.api_errors import ApiError, Gone, from_status
-from extender.model.apishape import RawMeta, RawNamespace
-from extender.model.decode import describe
 from extender.model.errors import InvalidInput
 
 log = structlog.get_logger("cache")

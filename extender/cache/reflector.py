@@ -40,7 +40,7 @@ from extender.kube.api_errors import (
     Unavailable,
 )
 from extender.model.errors import InvalidInput
-from extender.model.settings import CacheSettings
+from extender.settings.settings import CacheSettings
 
 log = structlog.get_logger("cache")
 

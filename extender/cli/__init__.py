@@ -1,1 +1,1 @@
-"""The command line: serve, sandbox, plan, check."""
+"""The commands, one file each, and the client that asks a running server."""

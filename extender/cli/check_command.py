@@ -11,43 +11,42 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from extender.cli import config, documents
-from extender.cli.bind_rules import hold_findings
-from extender.cli.catalogue import broken
-from extender.cli.documents import Document
-from extender.cli.exit_statuses import BAD_INPUT, NO, OK, statuses
-from extender.cli.findings import Finding, by_severity, render
-from extender.cli.flag_rules import flag_findings
-from extender.cli.kubescheduler import (
+from extender.check import config, documents
+from extender.check.bind_rules import hold_findings
+from extender.check.documents import Document
+from extender.check.findings import Finding, by_severity, render
+from extender.check.flag_rules import as_served, flag_findings, serve_findings
+from extender.check.kubescheduler import (
     command_line,
     command_lines,
     configuration,
     parse_gates,
 )
-from extender.cli.limit_rules import limit_findings
-from extender.cli.listener_rules import grpc_findings, listener_findings
-from extender.cli.mode_rules import mode_findings
-from extender.cli.network_rules import budget_findings, network_findings
-from extender.cli.object_shapes import well_formed
-from extender.cli.output import as_json, error
-from extender.cli.pod_rules import pod_findings
-from extender.cli.policy_rules import policy_findings, shield_findings
-from extender.cli.probe_rules import probe_findings
-from extender.cli.record_rules import record_findings
-from extender.cli.replica_rules import replica_findings
-from extender.cli.rights_rules import rights_findings, unbound
-from extender.cli.scheduler_rules import (
+from extender.check.listener_rules import grpc_findings, listener_findings
+from extender.check.mode_rules import mode_findings
+from extender.check.network_rules import budget_findings, network_findings
+from extender.check.object_shapes import well_formed
+from extender.check.pod_rules import pod_findings, probe_findings, socket_findings
+from extender.check.replica_rules import replica_findings
+from extender.check.rights_rules import rights_findings, unbound, written_findings
+from extender.check.rule import broken
+from extender.check.scheduler_rules import (
     command_line_findings,
     configuration_findings,
     gate_findings,
 )
-from extender.cli.serve_rules import as_served, serve_findings
-from extender.cli.socket_rules import socket_findings
-from extender.cli.written_rules import written_findings
+from extender.check.tenant_rules import (
+    limit_findings,
+    policy_findings,
+    record_findings,
+    shield_findings,
+)
+from extender.cli.exit_statuses import BAD_INPUT, NO, OK, statuses
+from extender.cli.output import as_json, error
 from extender.model.errors import InvalidInput
-from extender.model.mode import OBSERVE
-from extender.model.settings import Settings
 from extender.model.texts import counted
+from extender.settings.mode import OBSERVE
+from extender.settings.settings import Settings
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:

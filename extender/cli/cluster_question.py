@@ -22,7 +22,6 @@ from extender.gang.plan.what_if import added_gangs, only_gang, with_added
 from extender.groups.pod_group import PodGroupDialect
 from extender.groups.resolver import Resolver
 from extender.groups.scheduling_plugins import SchedulingPluginsDialect
-from extender.model.cost_order import ORDERS
 from extender.model.errors import InvalidInput
 from extender.model.group_sources import OTHER_GROUPS
 from extender.model.objects import (
@@ -36,9 +35,10 @@ from extender.model.objects import (
     PriorityClass,
 )
 from extender.model.plan import Code, Hold, Plan, Refusal
-from extender.model.settings import Settings
 from extender.model.snapshot import EMPTY, Snapshot
 from extender.model.texts import all_of
+from extender.settings.cost_order import ORDERS
+from extender.settings.settings import Settings
 
 OBJECT_DIALECTS = {
     "core": PodGroupDialect.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from extender.cli.live import ServerClient
+from extender.cli.api_client import ServerClient
 from extender.cli.live_command import (
     NOBODY,
     add_live,
@@ -16,9 +16,9 @@ from extender.cli.live_command import (
     one_name,
     wanted,
 )
-from extender.cli.numbers import at_least_one
+from extender.cli.number_flags import at_least_one
 from extender.cli.output import OutputPart, Table
-from extender.model.cost_order import cost_words
+from extender.settings.cost_order import cost_words
 
 OUTCOMES = ("plan", "refusal", "done", "gave-up", "broken", "in-part", "observed")
 

@@ -18,10 +18,10 @@ from msgspec import Struct
 from extender.cli import kubectl_yaml
 from extender.cli.live_http import MOST_BYTES
 from extender.cli.standard_streams import standard_input
+from extender.decode.from_json import decode_documents
+from extender.decode.json_text import Shape, decoded
 from extender.gang.plan.assemble import KIND, Dump
-from extender.model.decode import decode_documents
 from extender.model.errors import InvalidInput
-from extender.model.json_text import Shape, decoded
 from extender.model.objects import GroupObject, Pod
 
 STDIN = Path("-")

@@ -7,7 +7,7 @@ import asyncio
 import time
 from typing import Any
 
-from extender.cli.live import ServerClient
+from extender.cli.api_client import ServerClient
 from extender.cli.live_command import (
     NOBODY,
     add_live,

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import yaml
 
+from extender.decode.json_text import TOO_DEEP
 from extender.model.errors import InvalidInput
-from extender.model.json_text import TOO_DEEP
 
 MOST_DEPTH = 500
 """Lists and mappings in one another; a pod has some fifteen."""

@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 
+from extender.cli.api_client import NoAnswer, ServerClient, add_target, target_of
 from extender.cli.exit_statuses import BAD_INPUT, NO, OK, UNREACHED, statuses
-from extender.cli.live import NoAnswer, ServerClient, add_target, target_of
 from extender.cli.output import PROGRAMS, OutputPart, add_output, error, show
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from extender.cli import documents
-from extender.cli.documents import Document
+from extender.check import documents
+from extender.check.documents import Document
 from extender.cli.dump_files import STDIN
 from extender.cli.standard_streams import standard_input
 from extender.gang.plan import manifest

@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.cli.identity import identified
-from extender.model.texts import escaped, unseen, visible
+from extender.model.texts import clean, escaped, unseen
 
 PROGRAMS = ("json", "yaml")
 FORMATS = ("table", "wide", *PROGRAMS)
@@ -106,14 +106,6 @@ def note(text: str) -> None:
 def error(problem: object) -> None:
     """Tell why there is no answer; what it quotes may be anybody's."""
     print(f"error: {clean(str(problem))}", file=sys.stderr)
-
-
-def clean(text: str) -> str:
-    """Return a text as one line in which all shows: what a webhook or a name says moves no cursor.
-
-    Nor does it turn the order of what stands beside it.
-    """
-    return visible(text.replace("\n", " ").replace("\t", " "), "?")
 
 
 def cut(table: Table, width: int | None = None) -> Table:

@@ -11,7 +11,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from extender.cli import config, dump_files, manifest_input
+from extender.check import config
+from extender.cli import dump_files, manifest_input
 from extender.cli.cluster_question import (
     ClusterQuestion,
     answer,
@@ -23,16 +24,16 @@ from extender.cli.cluster_question import (
 )
 from extender.cli.dump_gaps import ASK, gaps, required
 from extender.cli.exit_statuses import BAD_INPUT, NO, OK, statuses
-from extender.cli.numbers import seconds
+from extender.cli.number_flags import seconds
 from extender.cli.output import add_output, error, note, progress, show
 from extender.cli.plan_text import document, told
-from extender.model.custom_groups import custom_annotations
+from extender.decode.metadata import keep_annotations
 from extender.model.errors import InvalidInput
-from extender.model.metadata import keep_annotations
 from extender.model.names import quoted
 from extender.model.plan import Plan, Refusal
-from extender.model.settings import Settings
 from extender.model.texts import some
+from extender.settings.custom_groups import custom_annotations
+from extender.settings.settings import Settings
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:

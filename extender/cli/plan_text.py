@@ -6,8 +6,8 @@ from typing import Any
 
 from extender.cli.cluster_question import ClusterQuestion
 from extender.gang.tell import difference
-from extender.model.cost_order import cost_words, order_of
 from extender.model.plan import Plan, Refusal
+from extender.settings.cost_order import cost_words, order_of
 
 
 def document(answer: Plan | Refusal) -> dict[str, Plan | Refusal]:

@@ -10,7 +10,7 @@ from typing import Any
 from extender.cli.dump_files import STDIN, dump_path
 from extender.cli.exit_statuses import BAD_INPUT, OK, statuses
 from extender.cli.live_http import MOST_BYTES
-from extender.cli.numbers import at_least_one, seconds
+from extender.cli.number_flags import at_least_one, seconds
 from extender.cli.output import Table, add_output, error, progress, show
 from extender.cli.standard_streams import standard_input
 from extender.model.errors import InvalidInput

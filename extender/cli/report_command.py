@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from extender.cli.api_client import Declined, NoAnswer, ServerClient, add_target
 from extender.cli.exit_statuses import BAD_INPUT, NO, OK, statuses
-from extender.cli.live import Declined, NoAnswer, ServerClient, add_target
 from extender.cli.live_command import answered
 from extender.cli.output import as_json, error
 from extender.model.errors import InvalidInput

@@ -9,9 +9,9 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from extender.cli import config
+from extender.check import config
 from extender.cli.exit_statuses import BAD_INPUT, INTERRUPTED, statuses
-from extender.cli.numbers import factor
+from extender.cli.number_flags import factor
 from extender.cli.output import error
 from extender.model.errors import InvalidInput
 from extender.sandbox.command import run_sandbox, scenario_titles

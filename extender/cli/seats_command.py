@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from extender.cli.live import ServerClient
+from extender.cli.api_client import ServerClient
 from extender.cli.live_command import (
     NOBODY,
     add_live,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from extender.cli import manifest_input
+from extender.cli.api_client import NoAnswer, ServerClient
 from extender.cli.cluster_question import (
     ClusterQuestion,
     answer,
@@ -21,14 +22,13 @@ from extender.cli.cluster_question import (
     with_manifest,
 )
 from extender.cli.exit_statuses import BAD_INPUT, NO, OK
-from extender.cli.live import NoAnswer, ServerClient
 from extender.cli.live_command import add_live, answered, one_name
-from extender.cli.numbers import priority, seconds
+from extender.cli.number_flags import priority, seconds
 from extender.cli.output import error, note, progress, show
 from extender.cli.plan_text import compared, document, told
+from extender.decode.json_text import decoded
 from extender.gang.plan.assemble import Dump
 from extender.model.errors import InvalidInput
-from extender.model.json_text import decoded
 from extender.model.plan import Plan
 
 

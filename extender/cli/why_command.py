@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
+from extender.cli.api_client import ServerClient
 from extender.cli.decisions_command import told
 from extender.cli.exit_statuses import NO, OK
-from extender.cli.live import ServerClient
 from extender.cli.live_command import (
     add_live,
     answered,

@@ -15,10 +15,10 @@ from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import Pod
 from extender.model.plan import Hold, Plan, Victim
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.observe.file import Report
 from extender.observe.sums import Told
+from extender.settings.settings import Settings
 
 
 class PreemptionSeen(Struct, frozen=True, kw_only=True):

@@ -12,9 +12,9 @@ from extender.console.picture import Picture
 from extender.console.plan_parts import PlanParts, plan_parts
 from extender.gang.tell.difference import LevelDifference, difference
 from extender.gang.tell.gang_status import GangState
-from extender.model.cost_order import ORDERS, order_of
 from extender.model.plan import Plan, Refusal, Victim
-from extender.model.settings import PlanSettings
+from extender.settings.cost_order import ORDERS, order_of
+from extender.settings.settings import PlanSettings
 
 MOST_GANGS = 200
 MOST_LINES = 24

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extender.gang.tell.gang_status import PREEMPTION_STATES, GangState
-from extender.model.cost_order import LEVELS, cost_words
+from extender.settings.cost_order import LEVELS, cost_words
 
 THIN = "\N{NARROW NO-BREAK SPACE}"
 """What stands between thousands."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from extender.decode.quantity import format_resource
 from extender.model.objects import Requests
-from extender.model.quantity import format_resource
 from extender.model.texts import some
 
 PODS = "pods"

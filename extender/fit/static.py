@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from extender.decode.interning import Recent
 from extender.fit import (
     inter_pod_affinity,
     node_affinity,
@@ -17,8 +18,7 @@ from extender.fit import (
     pod_topology_spread,
     taint_toleration,
 )
-from extender.model.bounds import weigh
-from extender.model.interning import Recent
+from extender.model.memory_limits import weigh
 from extender.model.objects import Node, Pod, PodShape, Requests, Taint
 from extender.model.texts import cut
 

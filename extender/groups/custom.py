@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from extender.groups.dialect import Declaration
 from extender.groups.sizes import made_by, stated_size
-from extender.model.custom_groups import CustomGroup
 from extender.model.names import is_name
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
+from extender.settings.custom_groups import CustomGroup
 
 
 class CustomDialect:

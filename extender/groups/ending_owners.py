@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from extender.decode.from_api import OF_WORKLOAD
 from extender.groups.absent import ABSENT, why_absent
 from extender.groups.composite import chain_of
 from extender.groups.jobset import LABEL as JOBSET
@@ -23,7 +24,6 @@ from extender.model.gang import Gang
 from extender.model.group_sources import API_GROUPS, CORE, SCHEDULING_PLUGINS
 from extender.model.objects import GangKey, GroupObject, Owner, Pod
 from extender.model.owner_kinds import CORE_WORKLOAD, JOB, OTHER_KINDS, OWNER_KINDS, PARTLY_DONE
-from extender.model.reduce import OF_WORKLOAD
 from extender.model.snapshot import Snapshot
 
 OF_JOBS = (JOB, PARTLY_DONE)

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 
 import msgspec
 
+from extender.decode.interning import remembered
 from extender.groups.dialect import Declaration
 from extender.groups.sizes import gang_parts, once_together, stated_size
 from extender.model.gang import UNIT_ALL
-from extender.model.interning import remembered
 from extender.model.names import is_name
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot

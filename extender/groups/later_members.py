@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from extender.decode.owners import EXCLUSIVE
 from extender.groups.dialect import Declaration
 from extender.model.objects import Pod
-from extender.model.owners import EXCLUSIVE
 from extender.model.texts import counted
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from extender.groups.dialect import Dialect
 from extender.groups.indexed_job import IndexedJobDialect
 from extender.groups.registry import chosen
-from extender.model.settings import GroupSettings
+from extender.settings.settings import GroupSettings
 
 
 def gang_keys(settings: GroupSettings) -> tuple[str, ...]:

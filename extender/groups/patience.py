@@ -9,7 +9,7 @@ from __future__ import annotations
 from extender.groups.sizes import staying, whole_number
 from extender.model.names import quoted
 from extender.model.objects import Pod
-from extender.model.settings import GroupSettings
+from extender.settings.settings import GroupSettings
 
 PATIENCE = "podgroup-extender.io/patience-seconds"
 """Annotation of members: what their owner waits. The least of the members' counts, so that it

@@ -9,6 +9,7 @@ on a PodGroup may be part of a CompositePodGroup: see extender.groups.composite.
 
 from __future__ import annotations
 
+from extender.decode.from_api import OF_WORKLOAD
 from extender.groups.absent import why_absent, why_unknown
 from extender.groups.composite import POD_GROUP, SUFFIX
 from extender.groups.composite_gang import of_composite, of_part
@@ -18,7 +19,6 @@ from extender.model.group_sources import CORE
 from extender.model.names import quoted
 from extender.model.objects import GangKey, Pod
 from extender.model.owner_kinds import CORE_WORKLOAD
-from extender.model.reduce import OF_WORKLOAD
 from extender.model.snapshot import Snapshot
 
 SOURCE = CORE

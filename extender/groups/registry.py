@@ -22,9 +22,9 @@ from extender.groups.spark import SparkDialect
 from extender.groups.training_operator import TrainingOperatorDialect
 from extender.groups.volcano import VolcanoDialect
 from extender.groups.yunikorn import YuniKornDialect
-from extender.model.custom_groups import custom_problems
 from extender.model.errors import InvalidInput
-from extender.model.settings import GroupSettings
+from extender.settings.custom_groups import custom_problems
+from extender.settings.settings import GroupSettings
 
 DIALECTS: tuple[Dialect, ...] = (
     PodGroupDialect(),

@@ -24,9 +24,9 @@ from extender.model.gang import UNIT_ALL, UNIT_SINGLE, Gang
 from extender.model.group_sources import API_GROUPS
 from extender.model.names import MOST_SUBDOMAIN
 from extender.model.objects import GangKey, Pod
-from extender.model.settings import GroupSettings
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
+from extender.settings.settings import GroupSettings
 
 MAX_CONFLICTS = 5
 """Conflicting pods told one by one; a gang may have thousands."""

@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from extender.decode.interning import remembered
 from extender.groups.dialect import Declaration
 from extender.groups.sizes import gang_parts, made_by, once_together, staying
 from extender.model.gang import UNIT_ALL
-from extender.model.interning import remembered
 from extender.model.names import is_name
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot

@@ -21,11 +21,11 @@ from extender.grpc_api.peers import cut
 from extender.grpc_api.rights import Rights
 from extender.grpc_api.statuses import Exhausted, StatusCode, Statuses
 from extender.model.errors import InvalidInput, NotReady
-from extender.model.settings import Settings
 from extender.model.texts import counted
 from extender.server.budget import ByteBudget
 from extender.server.load import Load
 from extender.server.metrics import Metrics, VerbMetrics
+from extender.settings.settings import Settings
 
 Question = TypeVar("Question", bound=Message)
 T = TypeVar("T")

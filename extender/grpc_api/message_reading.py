@@ -14,8 +14,8 @@ import grpc
 from msgspec import Struct
 
 from extender.model.errors import InvalidInput
-from extender.model.settings import Settings
 from extender.server.budget import ByteBudget
+from extender.settings.settings import Settings
 
 Call: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 WINDOW = 64 * 1024

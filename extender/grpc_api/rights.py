@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from extender.grpc_api.message_reading import Call
 from extender.grpc_api.peers import host_of
-from extender.model.grpc_address import parse
-from extender.model.settings import Settings
 from extender.server.rules import Rules, debug_shown
 from extender.server.tokens import Tokens, Verdict, review
+from extender.settings.grpc_address import parse
+from extender.settings.settings import Settings
 
 
 class Denied(Exception):  # noqa: N818 - reads as the condition it is

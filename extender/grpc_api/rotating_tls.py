@@ -7,9 +7,9 @@ from pathlib import Path
 import grpc
 
 from extender.model.errors import InvalidInput
-from extender.model.settings import ServerSettings
 from extender.server.metrics import Metrics
 from extender.server.tls import Certificates
+from extender.settings.settings import ServerSettings
 
 
 class Rotating:

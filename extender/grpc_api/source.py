@@ -9,12 +9,12 @@ from msgspec import Struct
 from extender.grpc_api.decision_feed import DecisionFeed
 from extender.model.errors import NotReady
 from extender.model.objects import Pod
-from extender.model.settings import Settings
 from extender.server.diagnostics import Health
 from extender.server.load import Load
 from extender.server.metrics import Metrics
 from extender.server.tokens import Tokens
 from extender.server.verb_calls import Verbs
+from extender.settings.settings import Settings
 from extender.verbs.context import Context
 
 

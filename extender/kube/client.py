@@ -24,7 +24,7 @@ from extender.kube.gate import Gate, leaves
 from extender.kube.lines import LineSplitter
 from extender.kube.sockets import watchful
 from extender.model.errors import InvalidInput
-from extender.model.settings import ApiSettings
+from extender.settings.settings import ApiSettings
 
 _PATCH_TYPES: dict[str, str] = {
     "merge": "application/merge-patch+json",

@@ -18,7 +18,7 @@ from itertools import count
 from typing import TypeVar
 
 from extender.kube.api_errors import Unavailable
-from extender.model.settings import ApiSettings
+from extender.settings.settings import ApiSettings
 
 REQUEST_SECONDS = 15.0
 """How long one request may take: the Eviction API tries by itself for some ten seconds."""

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
 
-from extender.model.bounds import OVERSIZE
+from extender.model.memory_limits import OVERSIZE
 from extender.model.owner_budget import OwnerBudget
 
 Requests = tuple[tuple[str, int], ...]

@@ -119,3 +119,11 @@ def rfc3339(seconds: float) -> str:
     A pod may have a grace period of 9e18 seconds.
     """
     return datetime.fromtimestamp(max(0.0, min(seconds, LAST)), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def clean(text: str) -> str:
+    """Return a text as one line in which all shows: what a webhook or a name says moves no cursor.
+
+    Nor does it turn the order of what stands beside it.
+    """
+    return visible(text.replace("\n", " ").replace("\t", " "), "?")

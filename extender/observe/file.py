@@ -16,8 +16,8 @@ import msgspec
 import structlog
 from msgspec import Struct
 
+from extender.decode.json_text import decoded
 from extender.model.errors import InvalidInput
-from extender.model.json_text import decoded
 from extender.observe.sums import Ledger, WallTime, Week
 
 log = structlog.get_logger("observe")

@@ -42,7 +42,6 @@ from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.objects import DEFAULT_SCHEDULER, Pod
 from extender.model.plan import Code, Plan, Refusal
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
 from extender.observe.case import (
@@ -56,6 +55,7 @@ from extender.observe.case import (
 from extender.observe.cases import Cases
 from extender.observe.preemptions import Preemptions
 from extender.observe.sums import Ledger, Waited
+from extender.settings.settings import Settings
 from extender.wire.preempt_json import NodeVictims, victims_of
 
 log = structlog.get_logger("observe")

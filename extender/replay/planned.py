@@ -10,9 +10,9 @@ from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.objects import GangKey, GroupObject, Node, Pod, PriorityClass
 from extender.model.plan import Plan, Proof
-from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
 from extender.replay.cluster import Cluster, Member, Placement, Work
+from extender.settings.settings import PlanSettings, Settings
 
 GPU = "nvidia.com/gpu"
 NAMESPACE = "replay"

@@ -21,11 +21,11 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from extender.model.cost_order import ORDERS
 from extender.replay.cluster import Cluster, Member, Placement, Work
 from extender.replay.planned import Planned
 from extender.replay.retold import Score, pod_by_pod, without_victims, workload_aware
 from extender.replay.trace import Job
+from extender.settings.cost_order import ORDERS
 
 POD_BY_POD, WAP_37, WAP_38 = "pod-by-pod", "workload-aware-1.37", "workload-aware-1.38"
 POLICIES = (*ORDERS, POD_BY_POD, WAP_37, WAP_38)

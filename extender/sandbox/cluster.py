@@ -7,9 +7,9 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from extender.decode.from_json import decode_node, decode_pod
 from extender.fit.static import static_allowed
 from extender.fit.view import ClusterView
-from extender.model.decode import decode_node, decode_pod
 from extender.model.objects import Node, Pod
 from extender.model.snapshot import Snapshot
 from extender.sandbox.api_status import Obj

@@ -11,13 +11,13 @@ from typing import Any, TextIO
 
 from extender.kube.client import KubeClient
 from extender.model.errors import InvalidInput
-from extender.model.settings import Settings
 from extender.sandbox.narrator import Narrator
 from extender.sandbox.process import ExtenderBroke, ExtenderProcess, write_kubeconfig
 from extender.sandbox.runner import PlayOutcome, Runner, StepFailed
 from extender.sandbox.scenario import Scenario, scaled
 from extender.sandbox.scenario_file import configured, load, packaged
 from extender.sandbox.world import World
+from extender.settings.settings import Settings
 
 DEFAULT = "jobset"
 

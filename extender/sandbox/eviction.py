@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from extender.model.reduce import MOST_DISRUPTED
+from extender.decode.from_api import MOST_DISRUPTED
 from extender.sandbox.api_status import Obj, StatusError, bad_request
 from extender.sandbox.list_selectors import selects
 from extender.sandbox.patches import strategic

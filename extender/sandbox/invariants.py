@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from extender.model.quantity import parse_quantity
+from extender.decode.quantity import parse_quantity
 from extender.model.texts import counted
 from extender.sandbox.pod_recorder import PodEvent, PodRecorder
 from extender.sandbox.scenario import Create, Never, Scenario

@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
+from extender.decode.api_placement import RawSelector
+from extender.decode.pod_placement import selector
 from extender.fit.selectors import matches, requirement_matches
 from extender.model.errors import InvalidInput
 from extender.model.objects import LabelSelector, Requirement
-from extender.model.placementshape import RawSelector
-from extender.model.podshape import selector
 from extender.sandbox.api_status import Obj, bad_request
 
 Match = Callable[[Obj], bool]

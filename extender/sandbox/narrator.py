@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TextIO
 
-from extender.model.quantity import format_resource, parse_resource
+from extender.decode.quantity import format_resource, parse_resource
 from extender.model.texts import counted
 from extender.sandbox.api_status import Obj
 from extender.sandbox.hooks import Hooks

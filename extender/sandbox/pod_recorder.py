@@ -14,9 +14,9 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from extender.decode.quantity import parse_resource
 from extender.kube.api_errors import ApiError
 from extender.kube.client import KubeClient
-from extender.model.quantity import parse_resource
 from extender.sandbox.api_status import Obj
 from extender.sandbox.scenario_objects import ACTOR
 

@@ -18,10 +18,10 @@ import msgspec
 
 from extender.kube.credentials import find_access
 from extender.model.errors import ExtenderError
-from extender.model.mode import OBSERVE
-from extender.model.settings import Settings
 from extender.sandbox.ports import Ports
 from extender.sandbox.proxy import ApiProxy
+from extender.settings.mode import OBSERVE
+from extender.settings.settings import Settings
 
 READY_SECONDS = 180.0
 """An extender that cannot start ends; one that is only slow has this long."""
@@ -84,7 +84,7 @@ class ExtenderProcess:
         if self.extender_alive():
             raise ExtenderBroke("the extender is to be started, but it runs")
         self._killed = False
-        command = [sys.executable, "-m", "extender.cli.main", "serve"]
+        command = [sys.executable, "-m", "extender.app.main", "serve"]
         command += ["--config", str(self._folder / "extender.yaml")]
         command += ["--kubeconfig", str(self._folder / "extender.kubeconfig")]
         with self.log.open("ab") as log:

@@ -10,10 +10,10 @@ import msgspec
 import yaml
 
 from extender.model.errors import InvalidInput
-from extender.model.settings import Settings
 from extender.model.texts import counted
 from extender.sandbox.patches import merge
 from extender.sandbox.scenario import Admit, Create, Running, Scenario, ScenarioStep, expand
+from extender.settings.settings import Settings
 
 MOST_WORDS = 1000
 """Characters of what is wrong with a file."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from extender.model.settings import ServerSettings
 from extender.server.answers import CLOSE, Receive, Scope, Send, respond_unread
 from extender.server.authorization import NO_SUCH_NAME, Authorization
 from extender.server.debug import DebugSource
@@ -21,6 +20,7 @@ from extender.server.refused_calls import RefusedCalls
 from extender.server.rules import Rules
 from extender.server.tokens import Tokens
 from extender.server.verb_calls import VerbCalls, Verbs
+from extender.settings.settings import ServerSettings
 
 
 class App:

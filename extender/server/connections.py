@@ -20,9 +20,9 @@ from typing import Protocol
 import structlog
 from msgspec import Struct
 
-from extender.model.settings import ServerSettings
 from extender.server.answers import raw_answer
 from extender.server.seldom import Seldom
+from extender.settings.settings import ServerSettings
 
 SWEEP_SECONDS = 1.0
 SHUTDOWN_SECONDS = 2.0

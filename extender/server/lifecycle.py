@@ -19,7 +19,6 @@ import structlog
 import uvicorn
 
 from extender.model.errors import InvalidInput
-from extender.model.settings import ServerSettings
 from extender.server.app import App
 from extender.server.connections import Connections, ListenerLimits, Place
 from extender.server.debug import DebugSource
@@ -32,6 +31,7 @@ from extender.server.rules import Rules, health_rules, verbs_rules
 from extender.server.tls import Certificates
 from extender.server.tokens import Tokens
 from extender.server.verb_calls import Verbs
+from extender.settings.settings import ServerSettings
 
 CERTIFICATE_CHECK_SECONDS = 5.0
 BACKLOG = 1024

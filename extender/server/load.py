@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from extender.model.settings import ServerSettings
 from extender.server.budget import ByteBudget
 from extender.server.verb_turns import VerbTurns
+from extender.settings.settings import ServerSettings
 
 
 class Load:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from extender.model.settings import ServerSettings
 from extender.server.addresses import is_loopback
+from extender.settings.settings import ServerSettings
 
 Exposure = Literal["open", "token", "off"]
 TOKENS_NEED_TLS = "tokens are read over TLS only (server.tlsCertFile)"

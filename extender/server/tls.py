@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from structlog import get_logger
 
 from extender.model.errors import InvalidInput
-from extender.model.settings import ServerSettings
 from extender.server.pair import expiry_of
+from extender.settings.settings import ServerSettings
 
 Signature = tuple[tuple[int, int, int], ...]
 

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple, Protocol
 import structlog
 
 from extender.model.errors import InvalidInput, NotReady, UnknownPod
-from extender.model.settings import ServerSettings
 from extender.server.answers import (
     CLOSE,
     Body,
@@ -42,6 +41,7 @@ from extender.server.metrics import Metrics, VerbMetrics
 from extender.server.pages import from_browser
 from extender.server.refused_calls import RefusedCalls
 from extender.server.rules import Rules
+from extender.settings.settings import ServerSettings
 from extender.wire.bind_json import BindArgs, BindResult, decode_bind_args, encode_bind_result
 from extender.wire.filter_json import (
     FilterArgs,

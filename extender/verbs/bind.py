@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from extender.decode.pod_requests import KNOWN
 from extender.gang.bind_barrier.bindings import Bindings
 from extender.model.objects import Pod
-from extender.model.podrequests import KNOWN
 from extender.verbs.context import Context
 from extender.verbs.pod_lookup import PodLookup
 from extender.wire.bind_json import BindArgs, BindResult

@@ -24,11 +24,11 @@ from extender.gang.plan.single import single_gang
 from extender.gang.plan.validity import ending_problem
 from extender.gang.tell.decisions import Verb
 from extender.model.gang import Gang
-from extender.model.mode import EnforceSettings
 from extender.model.objects import Pod
 from extender.model.plan import Refusal
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.mode import EnforceSettings
+from extender.settings.settings import Settings
 from extender.verbs.context import Context
 from extender.verbs.pod_lookup import PodLookup
 from extender.wire.preempt_json import NodeVictims, PreemptArgs, PreemptResult, victims_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extender.gang.controller.coordinator import Coordinator
 from extender.gang.incremental.enforcement import Enforcement
-from extender.model.settings import Settings
+from extender.settings.settings import Settings
 from extender.verbs.bind import Bind, CallerGone
 from extender.verbs.context import Cluster, Context
 from extender.verbs.filter import Filter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Raw
 
-from extender.model.decode import decode_pod
+from extender.decode.from_json import decode_pod
 from extender.model.errors import InvalidInput
 from extender.model.objects import Pod
 from extender.wire.reading import is_null

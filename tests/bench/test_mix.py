@@ -12,15 +12,15 @@ from msgspec.structs import replace
 from bench.inputs.data import derive
 from bench.inputs.mix import URGENT, Distributions, MixSettings, mix
 from bench.inputs.state import Amounts, State, gpus
+from extender.decode.from_json import decode_documents
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
-from extender.model.decode import decode_documents
 from extender.model.objects import GroupObject, Node, Pod
 from extender.model.plan import Plan, Refusal
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import Settings
 from tests.controlplane.releases import RELEASES
 
 SMALL = MixSettings(nodes=30, gang=2, seed=3)

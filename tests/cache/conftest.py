@@ -12,7 +12,7 @@ from extender.cache.cache import Cache
 from extender.cache.clock import Clock
 from extender.kube.client import KubeClient
 from extender.model.objects import GangKey, Pod
-from extender.model.settings import CacheSettings
+from extender.settings.settings import CacheSettings
 from tests.cache.fakeapi import FakeApi
 
 

@@ -18,9 +18,9 @@ from extender.cache.cache import Cache
 from extender.cache.nesting import MOST_LEVELS, shallow
 from extender.cache.reader import ResourceReader
 from extender.cache.stats import WatchStats
-from extender.model import reduce as reductions
+from extender.decode import from_api as reductions
+from extender.decode.owners import OWNER_SHAPES
 from extender.model.owner_kinds import PARTLY_DONE
-from extender.model.owners import OWNER_SHAPES
 from tests.cache import conftest
 from tests.cache.fakeapi import FakeApi, Json
 from tests.cache.watched import Make, started

@@ -9,7 +9,7 @@ import pytest
 from extender.cache.cache import Cache
 from extender.kube.api_errors import ApiError, Conflict, NotFound
 from extender.kube.client import KubeClient
-from extender.model.settings import CacheSettings
+from extender.settings.settings import CacheSettings
 from tests.cache.conftest import by_label, until
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pdb, make_pod

@@ -16,7 +16,7 @@ from extender.cache.backoff import BRIEF
 from extender.cache.cache import Cache
 from extender.kube.client import KubeClient
 from extender.kube.credentials import Access, TokenFile
-from extender.model.settings import CacheSettings
+from extender.settings.settings import CacheSettings
 from tests.cache.conftest import FastClock, by_label, until
 from tests.cache.fakeapi import FakeApi, node, pod, refuse
 from tests.cache.watched import NODES, PODS, Faults, Make, names, pods, started

@@ -17,16 +17,16 @@ import msgspec
 from msgspec.structs import replace
 
 from extender.kube.credentials import find_access
-from extender.model.policy import DEFAULT, WHOLE_GANGS, PolicySettings
-from extender.model.settings import (
+from extender.sandbox.ports import Ports
+from extender.sandbox.process import write_kubeconfig
+from extender.settings.policy import DEFAULT, WHOLE_GANGS, PolicySettings
+from extender.settings.settings import (
     BindSettings,
     CacheSettings,
     PlanSettings,
     SeatSettings,
     Settings,
 )
-from extender.sandbox.ports import Ports
-from extender.sandbox.process import write_kubeconfig
 from tests.chaos.history import SQUATTERS
 from tests.chaos.proxy import FaultProxy
 from tests.controlplane.client import Client
@@ -100,7 +100,7 @@ class Extender:
 
     def launch(self) -> None:
         """Start the process and return at once."""
-        command = [sys.executable, "-m", "extender.cli.main", "serve"]
+        command = [sys.executable, "-m", "extender.app.main", "serve"]
         command += ["--config", str(self._folder / "extender.yaml")]
         command += ["--kubeconfig", str(self._folder / "to-proxy.kubeconfig")]
         self.process = Process("extender", command, self.log)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from extender.model.quantity import parse_quantity
+from extender.decode.quantity import parse_quantity
 from tests.chaos.groups import GROUP_LABEL
 from tests.chaos.history import SQUATTERS, PodSeen
 from tests.controlplane.client import ApiError, Client, Object

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.model.settings import Settings
+from extender.settings.settings import Settings
 from tests.chaos.bed import Extender
 
 

@@ -13,9 +13,10 @@ import pytest
 import yaml
 from msgspec import Struct
 
-from extender.cli import check_command, documents
-from extender.cli.documents import Document
-from extender.cli.findings import Finding, by_severity
+from extender.check import documents
+from extender.check.documents import Document
+from extender.check.findings import Finding, by_severity
+from extender.cli import check_command
 from tests.packaging.manifests import read
 
 Object = dict[str, Any]

@@ -15,19 +15,19 @@ from aiohttp import WSMsgType, web
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from extender.cli.main import main
-from extender.cli.observing import observe
-from extender.cli.serve_command import serve
+from extender.app.main import main
+from extender.app.observing import observe
+from extender.app.serve_command import serve
 from extender.kube.api_errors import Conflict
 from extender.kube.client import KubeClient
-from extender.model.mode import ObserveSettings
-from extender.model.settings import CacheSettings, PlanSettings, ServerSettings, Settings
-from extender.model.status import StatusSettings
-from extender.model.tracing import TracingSettings
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.ports import Ports
 from extender.sandbox.process import write_kubeconfig
 from extender.sandbox.resources import NAMESPACES, NODES, PODS, PRIORITY_CLASSES
+from extender.settings.mode import ObserveSettings
+from extender.settings.settings import CacheSettings, PlanSettings, ServerSettings, Settings
+from extender.settings.status import StatusSettings
+from extender.settings.tracing import TracingSettings
 
 READY_SECONDS = 120.0
 _PORTS = Ports()

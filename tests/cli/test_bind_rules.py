@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.cli import check_command, config
-from extender.cli.bind_catalogue import BIND_RULES
-from extender.cli.bind_rules import hold_findings
-from extender.cli.catalogue import RULES
-from extender.cli.documents import Document
-from extender.cli.findings import Finding
-from extender.cli.kubescheduler import configuration
-from extender.cli.rights_rules import BIND_RIGHTS, rights_findings
-from extender.cli.scheduler_rules import configuration_findings
+from extender.check import config
+from extender.check.bind_rules import BIND_RULES, hold_findings
+from extender.check.catalogue import RULES
+from extender.check.documents import Document
+from extender.check.findings import Finding
+from extender.check.kubescheduler import configuration
+from extender.check.rights_rules import BIND_RIGHTS, rights_findings
+from extender.check.scheduler_rules import configuration_findings
+from extender.cli import check_command
 from tests.cli.configurations import SAFE
 from tests.packaging.manifests import MANIFESTS, read, rules
 

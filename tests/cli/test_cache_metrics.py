@@ -6,8 +6,8 @@ from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any
 
+from extender.app import cache_metrics
 from extender.cache.stats import CacheStats
-from extender.cli import cache_metrics
 from extender.server.metrics import Metrics
 
 ELSEWHERE = {"watches", "discoveries"}

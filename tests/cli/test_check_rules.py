@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from extender.cli import config
-from extender.cli.documents import Document
-from extender.cli.entry_catalogue import ENTRY_RULES
-from extender.cli.findings import Finding
-from extender.cli.kubescheduler import configuration, parse_gates
-from extender.cli.scheduler_catalogue import SCHEDULER_RULES
-from extender.cli.scheduler_rules import configuration_findings, gate_findings
-from extender.model.settings import Settings
+from extender.check import config
+from extender.check.documents import Document
+from extender.check.extender_entry_rules import ENTRY_RULES
+from extender.check.findings import Finding
+from extender.check.kubescheduler import configuration, parse_gates
+from extender.check.scheduler_rules import SCHEDULER_RULES, configuration_findings, gate_findings
+from extender.settings.settings import Settings
 from tests.cli.configurations import (
     OTHER,
     SAFE,

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import pytest
 
-from extender.cli.flag_catalogue import FLAG_RULES
-from extender.cli.manifest_catalogue import MANIFEST_RULES
-from extender.cli.tenant_catalogue import LIMIT_RULES, POLICY_RULES
+from extender.check.flag_rules import FLAG_RULES
+from extender.check.network_rules import NETWORK_RULES
+from extender.check.pod_rules import POD_RULES
+from extender.check.rights_rules import RIGHTS_RULES
+from extender.check.tenant_rules import LIMIT_RULES, POLICY_RULES
 from tests.cli.installations import DEPLOYMENT, SECOND, STATIC, WAYS, Installation
 from tests.cli.unsafe_access import CALLS, LISTENERS, RIGHTS
 from tests.cli.unsafe_changes import Change, on_settings, others_bound, signed
@@ -67,7 +69,8 @@ def test_unsafe_change_is_found(
 def test_every_rule_on_manifests_and_tenants_is_broken_by_a_case() -> None:
     broken = {line.split()[1] for each in CASES for line in each.values[-1]}
     accepted = {line.split()[1] for lines in ACCEPTED.values() for line in lines}
-    rules = MANIFEST_RULES.keys() | POLICY_RULES.keys() | LIMIT_RULES.keys() | FLAG_RULES.keys()
+    tables = (POD_RULES, NETWORK_RULES, RIGHTS_RULES, POLICY_RULES, LIMIT_RULES, FLAG_RULES)
+    rules = {name for table in tables for name in table}
     assert rules <= broken | accepted
 
 

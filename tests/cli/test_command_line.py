@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from extender import __version__
-from extender.cli import documents, dump_files
-from extender.cli.main import COMMANDS, main
+from extender.app.main import COMMANDS, main
+from extender.check import documents
+from extender.cli import dump_files
 from extender.model.errors import InvalidInput
 from extender.sandbox import scenario_file
 from tests.cli.live_bed import free_port

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from extender.cli.completion import kubectl_complete
-from extender.cli.completion_command import SHELLS
-from extender.cli.main import COMMANDS, main, plugin
+from extender.app.completion import kubectl_complete
+from extender.app.completion_command import SHELLS
+from extender.app.main import COMMANDS, main, plugin
 
 Capture = pytest.CaptureFixture[str]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from extender.cli import config
+from extender.check import config
 from extender.model.errors import InvalidInput
-from extender.model.settings import Settings
+from extender.settings.settings import Settings
 
 
 def test_nothing_given_means_defaults() -> None:

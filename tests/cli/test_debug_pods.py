@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from extender.cli.debug_pods import MOST, pods_named
+from extender.app.debug_pods import MOST, pods_named
 from extender.groups.resolver import Resolver
-from extender.model.settings import GroupSettings
+from extender.settings.settings import GroupSettings
 from tests.gang.world import node, pod, snapshot
 
 KEY = Resolver(GroupSettings()).member_key

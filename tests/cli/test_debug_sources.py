@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from extender.cli.debug_source import DebugView
-from extender.cli.observe_debug import ObserveDebug
-from extender.model.settings import Settings
+from extender.app.debug_source import DebugView
+from extender.app.observe_debug import ObserveDebug
 from extender.observe.file import LedgerFile
 from extender.server.debug import INDEX, DebugSource, serve_debug
+from extender.settings.settings import Settings
 from tests.observe.bed import Bed
 from tests.server.doubles import Source
 

@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from extender.cli import descriptors
+from extender.app import descriptors
 
 NONE = resource.RLIM_INFINITY
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from extender.cli import documents
-from extender.cli.documents import MOST_DEPTH, parse
+from extender.check import documents
+from extender.check.documents import MOST_DEPTH, parse
 from extender.model.errors import InvalidInput
 
 

@@ -21,7 +21,7 @@ LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
-from extender.cli.main import main
+from extender.app.main import main
 sys.exit(main(sys.argv[1:]))
 """
 """Reading for ever ends after 30 s of processor time, by a signal, or where 3 GiB are taken."""

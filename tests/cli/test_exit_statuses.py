@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from extender.app.main import COMMANDS, main, parser_of
 from extender.cli import exit_statuses as statuses
-from extender.cli.main import COMMANDS, main, parser_of
-from extender.model.mode import ObserveSettings
+from extender.settings.mode import ObserveSettings
 from tests.cli.live_bed import Live, free_port, serving
 from tests.cli.test_live import GANG
 

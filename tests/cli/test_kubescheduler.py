@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.cli.kubescheduler import parse_gates, seconds
+from extender.check.kubescheduler import parse_gates, seconds
 from extender.model.errors import InvalidInput
 
 

@@ -10,12 +10,11 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import fields
 
-from extender.cli.catalogue import RULES
-from extender.cli.config import parse
-from extender.cli.limit_rules import limit_findings
-from extender.cli.tenant_catalogue import LIMIT_RULES
+from extender.check.catalogue import RULES
+from extender.check.config import parse
+from extender.check.tenant_rules import LIMIT_RULES, limit_findings
 from extender.model.errors import InvalidInput
-from extender.model.settings import Settings
+from extender.settings.settings import Settings
 
 CASES = {
     "plan: {seconds: 20, overrunSeconds: 40}": "warning overrun-late f: plan.overrunSeconds",

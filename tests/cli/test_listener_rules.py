@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.cli import main as command
-from extender.cli.listener_rules import grpc_findings, listener_findings, require_closed
+from extender.app import main as command
+from extender.check.listener_rules import grpc_findings, listener_findings, require_closed
 from extender.model.errors import InvalidInput
-from extender.model.settings import GrpcSettings, ServerSettings, Settings
-from extender.model.settings_rules import validate
+from extender.settings.settings import GrpcSettings, ServerSettings, Settings
+from extender.settings.settings_rules import validate
 
 PAIR = {"tls_cert_file": "c", "tls_key_file": "k"}
 CALLERS = PAIR | {"client_ca_file": "ca"}

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 import yaml
 
-from extender.cli.main import main
+from extender.app.main import main
 from tests.cli.live_bed import Live, free_port, pod, serving
 
 GANG = """

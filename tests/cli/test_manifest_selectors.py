@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from extender.cli.documents import Document
-from extender.cli.network_rules import budget_findings
-from extender.cli.workloads import selects
+from extender.check.documents import Document
+from extender.check.network_rules import budget_findings
+from extender.check.workloads import selects
 from extender.fit.selectors import matches
 from extender.model.objects import LabelSelector, Requirement
 

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from extender.cli import check_command, config
+from extender.check import config
+from extender.check.documents import Document
+from extender.check.findings import Finding
+from extender.check.kubescheduler import configuration
+from extender.check.mode_rules import MODE_RULES
+from extender.check.rights_rules import OBSERVE_RIGHTS, rights_findings
+from extender.check.scheduler_rules import configuration_findings
+from extender.cli import check_command
 from extender.cli.check_command import manifest_findings, settings_findings
-from extender.cli.documents import Document
-from extender.cli.findings import Finding
-from extender.cli.kubescheduler import configuration
-from extender.cli.mode_catalogue import MODE_RULES
-from extender.cli.rights_rules import OBSERVE_RIGHTS, rights_findings
-from extender.cli.scheduler_rules import configuration_findings
 from tests.cli.configurations import SAFE
 from tests.packaging.manifests import MANIFESTS, pick, read, rules
 

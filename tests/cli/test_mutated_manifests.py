@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from extender.cli import check_command, documents
-from extender.cli.documents import Document
-from extender.cli.main import main
+from extender.app.main import main
+from extender.check import documents
+from extender.check.documents import Document
+from extender.cli import check_command
 from extender.model.errors import InvalidInput
 from tests.packaging.manifests import MANIFESTS
 

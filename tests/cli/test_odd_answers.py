@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from extender.cli import live, live_http
-from extender.cli.live import NoAnswer, ServerClient
+from extender.app.main import main
+from extender.cli import api_client, live_http
+from extender.cli.api_client import NoAnswer, ServerClient
 from extender.cli.live_command import add_live, answered
-from extender.cli.main import main
 from tests.cli.test_live import asked
 
 ROW = {
@@ -114,7 +114,7 @@ async def test_an_answer_that_drips(
     dripping: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each byte comes in time; all of them never would."""
-    monkeypatch.setattr(live, "IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(api_client, "IDLE_SECONDS", 0.2)
 
     async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from extender.app.main import main
 from extender.cli import kubectl_yaml
-from extender.cli.main import main
+from extender.decode.json_text import TOO_DEEP, decoded
 from extender.model.errors import InvalidInput
-from extender.model.json_text import TOO_DEEP, decoded
 
 DEEP = 100_000
 SNAPSHOT = "kind: PodgroupExtenderSnapshot\n"

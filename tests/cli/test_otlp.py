@@ -15,14 +15,15 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 from structlog.testing import capture_logs
 
-from extender.cli import config, otlp
-from extender.cli.otlp import Otlp, headers_of
-from extender.cli.traces import Traces
+from extender.app import otlp
+from extender.app.otlp import Otlp, headers_of
+from extender.app.traces import Traces
+from extender.check import config
 from extender.gang.tell.gang_traces import Life, LifeOutcome, LifeStep
 from extender.model.errors import InvalidInput
-from extender.model.settings import Settings
-from extender.model.settings_rules import validate
-from extender.model.tracing import TracingSettings
+from extender.settings.settings import Settings
+from extender.settings.settings_rules import validate
+from extender.settings.tracing import TracingSettings
 
 HERE = TracingSettings(endpoint="http://127.0.0.1:4318")
 LIFE = Life(
@@ -219,7 +220,7 @@ def test_bad_headers_are_named_and_not_repeated(
 def test_without_the_package_the_start_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    monkeypatch.setitem(sys.modules, "extender.cli.otlp", None)
+    monkeypatch.setitem(sys.modules, "extender.app.otlp", None)
     with pytest.raises(InvalidInput, match=r"pip install 'podgroup-extender\[otel\]'") as told:
         Traces(Settings(tracing=HERE), "a")
     assert "tracing.endpoint" in str(told.value)

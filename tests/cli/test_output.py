@@ -11,8 +11,8 @@ import sys
 import pytest
 import yaml
 
+from extender.app.main import main
 from extender.cli.live_command import age
-from extender.cli.main import main
 from extender.cli.output import Table, encoded, error, plain, progress, show
 from extender.model.objects import GangKey
 
@@ -202,7 +202,7 @@ def test_documents_keep_their_order() -> None:
 
 
 def test_a_reader_that_has_enough_makes_no_traceback() -> None:
-    command = f"{sys.executable} -m extender.cli.main completion bash | head -1"
+    command = f"{sys.executable} -m extender.app.main completion bash | head -1"
     found = subprocess.run(
         ["sh", "-c", command], capture_output=True, text=True, timeout=240, check=False
     )

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.cli.main import main
+from extender.app.main import main
 from extender.cli.output import encoded
 from extender.gang.plan.assemble import dump, restore
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
-from extender.model.settings import PlanSettings, Settings
+from extender.settings.settings import PlanSettings, Settings
 from tests.gang.world import gang_key, group, node, pod, snapshot
 
 Obj = dict[str, Any]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extender.cli.main import main
+from extender.app.main import main
 from tests.cli.test_plan import Obj, kubectl
 
 Capture = pytest.CaptureFixture[str]

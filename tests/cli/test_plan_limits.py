@@ -14,9 +14,9 @@ from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.plan import Code, Plan, Refusal
-from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
 from extender.search.problem.stop import Countdown
+from extender.settings.settings import PlanSettings, Settings
 from tests.gang.world import gang_key, group, node, pod, snapshot
 
 HIGH = 100

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.cli.main import main
+from extender.app.main import main
 from tests.cli.test_plan import Obj, kubectl
 
 GROUP = """

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from extender.cli import config
-from extender.cli.catalogue import RULES
-from extender.cli.documents import Document
-from extender.cli.findings import Finding
-from extender.cli.kubescheduler import configuration
-from extender.cli.plugin_catalogue import PLUGIN_RULES
-from extender.cli.scheduler_rules import configuration_findings
+from extender.check import config
+from extender.check.catalogue import RULES
+from extender.check.documents import Document
+from extender.check.findings import Finding
+from extender.check.kubescheduler import configuration
+from extender.check.plugin_rules import PLUGIN_RULES
+from extender.check.scheduler_rules import configuration_findings
 from tests.cli.configurations import OTHER, SAFE
 from tests.controlplane.scheduler import BINDER, PLUGIN, plugin_config
 

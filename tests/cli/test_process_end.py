@@ -7,7 +7,7 @@ import sys
 
 SCRIPT = """
 import threading
-from extender.cli import process_end
+from extender.app import process_end
 process_end.WAIT_SECONDS = 0.2
 threading.Thread(target=threading.Event().wait, name="{name}").start()
 process_end.leave_behind(3)

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from extender.cli.main import main
-from extender.model.settings import Settings
+from extender.app.main import main
 from extender.sandbox.process import ExtenderProcess
+from extender.settings.settings import Settings
 from tests.cli.forwarding_node import ForwardingNode, documented_rules
 from tests.controlplane.cluster import Cluster
 

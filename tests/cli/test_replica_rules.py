@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from extender.cli.documents import Document
-from extender.cli.replica_rules import replica_findings
+from extender.check.documents import Document
+from extender.check.replica_rules import replica_findings
 from extender.gang.leader_election.leader_label import LABEL
-from extender.model.settings import LeadershipSettings, Settings
+from extender.settings.settings import LeadershipSettings, Settings
 
 OFF = Settings()
 ON = Settings(leadership=LeadershipSettings(enabled=True, label_pod=True))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.cli.main import main
+from extender.app.main import main
 
 Capture = pytest.CaptureFixture[str]
 DUMPS = Path(__file__).parent / "dumps"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.cli.main import main
+from extender.app.main import main
 
 Capture = pytest.CaptureFixture[str]
 DUMPS = Path(__file__).parent / "dumps"

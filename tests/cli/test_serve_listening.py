@@ -23,7 +23,7 @@ def test_a_socket_in_no_directory(tmp_path: Path, *, leadership: bool) -> None:
         "leadership": {"enabled": leadership, "namespace": "default"},
     }
     (tmp_path / "config.yaml").write_text(json.dumps(settings))
-    command = [sys.executable, "-m", "extender.cli.main", "serve"]
+    command = [sys.executable, "-m", "extender.app.main", "serve"]
     files = ["--config", str(tmp_path / "config.yaml"), "--kubeconfig", f"{tmp_path}/kubeconfig"]
     found = subprocess.run(
         [*command, *files], capture_output=True, text=True, timeout=240, check=False

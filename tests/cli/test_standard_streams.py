@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from extender.app.main import main
 from extender.cli.exit_statuses import BAD_INPUT, INTERRUPTED, OK
-from extender.cli.main import main
 from extender.cli.standard_streams import OutputLost, guarded
 from tests.cli.test_plan import kubectl
 
-PROGRAM = f"exec {sys.executable} -m extender.cli.main"
+PROGRAM = f"exec {sys.executable} -m extender.app.main"
 CLOSED, FULL = "standard output is closed", "standard output cannot be written: No space left"
 
 

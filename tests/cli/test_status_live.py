@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from extender.gang.status import status_map
-from extender.model.status import StatusSettings
+from extender.settings.status import StatusSettings
 from tests.cli.live_bed import Live, serving
 
 STATUS = StatusSettings(namespace="podgroup-extender", seconds=1)

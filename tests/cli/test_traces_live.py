@@ -18,10 +18,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from extender.cli import otlp
+from extender.app import otlp
 from extender.kube.api_errors import NotFound
-from extender.model.tracing import TracingSettings
 from extender.sandbox.resources import PODS
+from extender.settings.tracing import TracingSettings
 from tests.cli.live_bed import Live, serving
 
 

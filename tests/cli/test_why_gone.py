@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from extender.cli.live import ServerClient
+from extender.cli.api_client import ServerClient
 from extender.cli.why_command import stories
 from extender.gang.tell.story import Story
 

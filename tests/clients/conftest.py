@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from extender.model.settings import GroupSettings, SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess
+from extender.settings.settings import GroupSettings, SeatSettings, Settings
 from tests.clients import installation
 from tests.clients.jobset_controller import JobSetController
 from tests.clients.kueue_controller import KueueController

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from extender.model.settings import GroupSettings
 from extender.sandbox.process import ExtenderProcess
+from extender.settings.settings import GroupSettings
 from tests.clients.conftest import serving
 from tests.clients.kueue_controller import API, KueueController
 from tests.clients.kueue_history import History

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from extender.console.console import Console
-from extender.model.settings import ServerSettings
 from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server
 from extender.server.metrics import Metrics
 from extender.server.tokens import Tokens
+from extender.settings.settings import ServerSettings
 from tests.console.stage import Stage
 from tests.server.doubles import Echo, Source
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from extender.cli import documents
+from extender.check import documents
 from extender.console.capture import Capture, ConsoleSource, Observed, PreemptionSeen
 from extender.console.console import Console
 from extender.gang.plan.assemble import assemble
@@ -21,8 +21,8 @@ from extender.gang.tell.decisions_per_day import SECONDS, Days
 from extender.groups.resolver import Resolver
 from extender.model.objects import GangKey, GroupObject, Node, Pod, PriorityClass, Requests
 from extender.model.plan import Hold, Plan, Refusal
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import Settings
 
 NOW = 1_795_000_000.0
 GPU = "nvidia.com/gpu"

@@ -7,10 +7,10 @@ import base64
 import aiohttp
 import pytest
 
-from extender.model.settings import ServerSettings
 from extender.server.pages import RIGHT, credential, is_page, misdirected
 from extender.server.rules import Rules, health_rules, verbs_rules
 from extender.server.tokens import Tokens
+from extender.settings.settings import ServerSettings
 from tests.console.site import Site
 from tests.server.test_access import Api
 

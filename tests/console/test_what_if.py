@@ -10,8 +10,8 @@ import pytest
 
 from extender.console import asking
 from extender.gang.tell.what_ifs import TooManyAsked, WhatIfs
-from extender.model.cost_order import ORDERS
 from extender.model.errors import InvalidInput
+from extender.settings.cost_order import ORDERS
 from tests.console.reading import Read
 from tests.console.site import Site, serving
 from tests.console.stage import Stage

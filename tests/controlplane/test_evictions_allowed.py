@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
+from extender.decode.from_json import decode_budget, decode_pod
 from extender.fit.disruption_budgets import takes
-from extender.model.decode import decode_budget, decode_pod
 from tests.controlplane.client import ApiError, Client
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pdb, make_pod

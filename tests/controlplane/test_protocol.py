@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from extender.cache.unfamiliar import READ_VERSIONS, untested
-from extender.cli.release_rules import KNOWN_GATES
+from extender.check.scheduler_rules import KNOWN_GATES
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pod
 from tests.controlplane.recorder import Object, RecordingExtender, agree

@@ -62,8 +62,8 @@ from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.gang import Gang
 from extender.model.objects import DisruptionBudget, GangKey, Node, Pod
 from extender.model.plan import Plan, Seat, Victim
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import Settings
 from tests.explorer.eviction_requests import EvictionRequests, write_words
 from tests.explorer.victim_world import cloned, frozen
 

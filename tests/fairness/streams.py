@@ -23,12 +23,12 @@ from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.runtime.clocks import Clocks
 from extender.groups.resolver import Resolver
-from extender.model.fairness import FairnessSettings
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, GroupObject, Node, Pod
 from extender.model.plan import Refusal
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.fairness import FairnessSettings
+from extender.settings.settings import Settings
 from extender.verbs.room_beside_reservations import Spare
 from tests.gang.desk import kept_on, played
 from tests.gang.world import NOW, group, node, pod

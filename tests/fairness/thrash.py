@@ -18,11 +18,11 @@ from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.runtime.clocks import Clocks
 from extender.groups.resolver import Resolver
-from extender.model.fairness import ProtectionSettings
 from extender.model.objects import GangKey, GroupObject, Pod
 from extender.model.plan import Plan
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.fairness import ProtectionSettings
+from extender.settings.settings import Settings
 from tests.gang.world import NOW, group, node, pod
 
 FIRST, LONGEST, SECONDS = 5, 40, 240

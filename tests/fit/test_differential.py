@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from extender.decode.from_json import decode_namespace, decode_node, decode_pod
 from extender.fit.view import ClusterView
-from extender.model.decode import decode_namespace, decode_node, decode_pod
 from extender.model.objects import Pod
 from extender.model.snapshot import Snapshot
 from tests.controlplane.client import Client

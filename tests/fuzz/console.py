@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, cast
 
-from extender.cli.console_source import console_source
+from extender.app.console_source import console_source
 from extender.console.console import Console
 from extender.gang.tell.decisions_per_day import Days
 from extender.model.texts import unseen

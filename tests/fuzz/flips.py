@@ -24,8 +24,8 @@ import structlog
 from msgspec.structs import replace
 
 from extender.kube.api_errors import NotFound
-from extender.model.mode import EnforceSettings
-from extender.model.policy import NamespaceSelector
+from extender.settings.mode import EnforceSettings
+from extender.settings.policy import NamespaceSelector
 from tests.fuzz.target import Errors
 from tests.gang.rig import FAST, PODS, Rig
 

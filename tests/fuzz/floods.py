@@ -26,8 +26,8 @@ from typing import Any
 import grpc
 import uvloop
 
-from extender.model.settings import ServerSettings, Settings
 from extender.server.logs import configure_logs
+from extender.settings.settings import ServerSettings, Settings
 from tests.grpc_api.frames import END_HEADERS, HEADERS, SETTINGS, Raw, frame, headers
 from tests.grpc_api.site import LOCAL, calling, serving
 from tests.grpc_api.test_calls import FILTER

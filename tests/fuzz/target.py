@@ -19,7 +19,6 @@ from typing import Any, Self
 import structlog
 import uvloop
 
-from extender.model.settings import ServerSettings
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.storage import Storage
 from extender.server.diagnostics import Health
@@ -27,6 +26,7 @@ from extender.server.lifecycle import Server
 from extender.server.load import Load
 from extender.server.metrics import Metrics
 from extender.server.pages import Pages
+from extender.settings.settings import ServerSettings
 from tests.fuzz.bytes_of import Names
 from tests.gang.rig import Rig
 from tests.server.doubles import Source

@@ -17,6 +17,14 @@ from extender.cache import followed_resources
 from extender.cache.reader import ResourceReader
 from extender.cache.stats import CacheStats, WatchStats
 from extender.cache.store import Store
+from extender.decode.from_json import (
+    decode_budget,
+    decode_group,
+    decode_namespace,
+    decode_node,
+    decode_pod,
+    decode_priority_class,
+)
 from extender.fit.selectors import matches
 from extender.gang.core.last_check import KeptGangs
 from extender.gang.incremental.protection import MIRROR_ANNOTATION, Protections
@@ -27,21 +35,13 @@ from extender.gang.plan.single import single_gang
 from extender.gang.plan.validity import present, unit_problem
 from extender.groups.composite import chain_of
 from extender.groups.resolver import Resolver
-from extender.model.decode import (
-    decode_budget,
-    decode_group,
-    decode_namespace,
-    decode_node,
-    decode_pod,
-    decode_priority_class,
-)
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, GroupObject, Pod
 from extender.model.plan import Plan, Refusal, Victim
-from extender.model.policy import SYSTEM_CRITICAL
-from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
 from extender.model.texts import rfc3339
+from extender.settings.policy import SYSTEM_CRITICAL
+from extender.settings.settings import PlanSettings, Settings
 from extender.verbs.filter import hold_back
 from extender.wire.filter_json import FilterArgs, encode_filter_result
 from tests.fuzz.hostile import CLASSES, NODES, TENANT

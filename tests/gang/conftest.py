@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from extender.model.settings import EvictionSettings, SeatSettings
+from extender.settings.settings import EvictionSettings, SeatSettings
 from tests.gang.rig import FAST, Rig
 
 QUICK = replace(

@@ -13,14 +13,14 @@ from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.runtime.clocks import Clocks
 from extender.groups.resolver import Resolver
-from extender.model.fairness import FairnessSettings
 from extender.model.gang import Gang
-from extender.model.mode import EnforceSettings
 from extender.model.objects import DEFAULT_SCHEDULER, GangKey, GroupObject, Node, Pod, PodShape
 from extender.model.plan import Code, Hold, Plan, Refusal
-from extender.model.policy import NamespaceSelector
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.fairness import FairnessSettings
+from extender.settings.mode import EnforceSettings
+from extender.settings.policy import NamespaceSelector
+from extender.settings.settings import Settings
 from tests.gang.world import NOW, gang_key, group, node, pod, snapshot
 
 OURS = {"enforced": "yes"}

@@ -22,8 +22,6 @@ from extender.groups.resolver import Resolver
 from extender.model.gang import UNIT_ALL, Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
-from extender.model.policy import SYSTEM_CRITICAL
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.search.problem import (
     Blocker,
@@ -36,6 +34,8 @@ from extender.search.problem import (
     Unit,
     Vector,
 )
+from extender.settings.policy import SYSTEM_CRITICAL
+from extender.settings.settings import Settings
 
 LAST = ("reservations", "waits", "age")
 RESTART = 300

@@ -15,7 +15,7 @@ from extender.kube.api_errors import ApiError, Conflict, Forbidden, NotFound, To
 from extender.kube.api_errors import Unavailable as NoAnswer
 from extender.kube.gate import leaves
 from extender.model.plan import Victim
-from extender.model.settings import EvictionSettings
+from extender.settings.settings import EvictionSettings
 from tests.gang.hearing import Hearing
 
 NOW = 1_000_000.0

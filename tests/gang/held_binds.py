@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from msgspec.structs import replace
 
 from extender.gang.core.reservations import Preemption
-from extender.model.settings import BindSettings, Settings
+from extender.settings.settings import BindSettings, Settings
 from extender.wire.bind_json import BindArgs
 from tests.gang.rig import FAST, PODS, Rig
 

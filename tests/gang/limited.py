@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from extender.gang.fairness.suspensions import NAME
-from extender.model.settings import Settings
+from extender.settings.settings import Settings
 from tests.gang.rig import Rig
 
 

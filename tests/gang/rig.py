@@ -24,10 +24,10 @@ from extender.gang.runtime.clocks import Clocks
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
 from extender.model.objects import GangKey, Pod
-from extender.model.policy import DEFAULT, EVERYBODY, PolicySettings
-from extender.model.settings import GroupSettings, SeatSettings, Settings
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.faults import Fault
+from extender.settings.policy import DEFAULT, EVERYBODY, PolicySettings
+from extender.settings.settings import GroupSettings, SeatSettings, Settings
 from extender.verbs.room_beside_reservations import Spare
 from extender.verbs.verbs import ExtenderVerbs
 from extender.wire.filter_json import FilterArgs, FilterResult

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from extender.gang.core import refused_seats
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.errors import UnknownPod
-from extender.model.settings import BindSettings
 from extender.sandbox.faults import Fault
+from extender.settings.settings import BindSettings
 from tests.gang.held_binds import (
     BINDING,
     GANG,

@@ -12,9 +12,9 @@ from extender.gang.booking.booking_line import (
 )
 from extender.gang.plan.booking import Booking
 from extender.gang.runtime.clocks import Clocks
-from extender.model.fairness import FairnessSettings
 from extender.model.gang import Gang
 from extender.model.snapshot import Snapshot
+from extender.settings.fairness import FairnessSettings
 from tests.gang.desk import Desk, full
 from tests.gang.world import NOW, gang_key, pod
 

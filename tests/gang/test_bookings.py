@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from extender.gang.controller.planner_thread import Overran, PlannerThread
 from extender.gang.plan.ends import End, RunTimes, end_of
 from extender.gang.tell.preemption_state import PreemptionState
-from extender.model.fairness import FairnessSettings
 from extender.model.gang import Gang
-from extender.model.mode import EnforceSettings
 from extender.model.plan import Plan, Refusal
-from extender.model.policy import NamespaceSelector
 from extender.model.snapshot import Snapshot
+from extender.settings.fairness import FairnessSettings
+from extender.settings.mode import EnforceSettings
+from extender.settings.policy import NamespaceSelector
 from tests.gang.desk import kept_on
 from tests.gang.rig import FAST, PODS, Rig
 from tests.gang.world import NOW, pod

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from extender.gang.incremental.protection import Protections
 from extender.gang.plan.validity import INDEXED, guarding, over_budget
 from extender.model.objects import DisruptionBudget, LabelSelector, Pod, Requirement
-from extender.model.settings import Settings
+from extender.settings.settings import Settings
 from tests.gang.world import node, pod, snapshot
 
 VALUES = st.sampled_from(("a", "b", "c"))

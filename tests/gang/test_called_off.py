@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from extender.gang.core.victim_group import Phase
 from extender.gang.tell.listener import Removal
 from extender.model.plan import Victim
-from extender.model.settings import EvictionSettings
 from extender.sandbox.faults import Fault
+from extender.settings.settings import EvictionSettings
 from tests.gang.rig import FAST, HIGH, LOW, Rig, full_cluster, held_back, let_go
 
 

@@ -12,8 +12,8 @@ from extender.gang.core.victim_group import VictimGroup
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.plan import Refusal
-from extender.model.settings import EvictionSettings
 from extender.sandbox.faults import Fault
+from extender.settings.settings import EvictionSettings
 from tests.gang.rig import FAST, HIGH, LOW, PODS, REAL_DELETE, Rig, full_cluster, held_back, let_go
 
 

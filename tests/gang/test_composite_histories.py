@@ -21,8 +21,8 @@ from extender.gang.plan.assemble import assemble
 from extender.groups.composite import Groups, Hierarchy, hierarchy_at
 from extender.groups.resolver import Resolver
 from extender.model.objects import GroupObject, Pod
-from extender.model.settings import GroupSettings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import GroupSettings
 from tests.groups.build import pod
 from tests.groups.composites import composite, pod_group
 

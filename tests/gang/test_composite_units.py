@@ -13,8 +13,8 @@ from extender.gang.plan.validity import member_problem
 from extender.groups.resolver import Resolver
 from extender.model.objects import GangKey, Node, Pod
 from extender.model.plan import Plan, Refusal, Victim
-from extender.model.settings import GroupSettings, Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import GroupSettings, Settings
 from tests.gang.showing import Showing
 from tests.groups.composites import composite, pod_group
 

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.composite import SUFFIX
-from extender.model.settings import SeatSettings
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.faults import Fault
 from extender.sandbox.resources import ServedResource
+from extender.settings.settings import SeatSettings
 from tests.gang.rig import FAST, PODS, Rig
 from tests.gang.test_systems import destroyed, until_only
 

@@ -15,8 +15,8 @@ from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.objects import DisruptionBudget, GangKey, LabelSelector, Pod
 from extender.model.plan import Plan, Refusal
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import Settings
 from tests.gang.limited import tried
 from tests.gang.rig import FAST, Rig
 from tests.gang.world import evicted, gang_key, group, node, pod, snapshot

@@ -11,8 +11,8 @@ from extender.gang.core.reservations import Preemption
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.plan import Refusal
-from extender.model.settings import GroupSettings, SeatSettings
 from extender.sandbox.faults import Fault
+from extender.settings.settings import GroupSettings, SeatSettings
 from tests.gang.rig import FAST, HIGH, LOW, Rig, full_cluster
 
 

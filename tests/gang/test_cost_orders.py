@@ -11,13 +11,13 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.incremental.victims import ONE, held
-from extender.model.cost_order import LEVELS, ORDERS, order_of, spares_by_priority
 from extender.model.errors import InvalidInput
 from extender.model.objects import DisruptionBudget, LabelSelector, Pod, Requirement
 from extender.model.plan import Plan, Refusal
-from extender.model.settings import PlanSettings, Settings
-from extender.model.settings_rules import validate
 from extender.model.snapshot import Snapshot
+from extender.settings.cost_order import LEVELS, ORDERS, order_of, spares_by_priority
+from extender.settings.settings import PlanSettings, Settings
+from extender.settings.settings_rules import validate
 from tests.gang.world import NOW, evicted, group, node, plan_for, pod, snapshot
 
 GPU = "nvidia.com/gpu"

@@ -7,7 +7,7 @@ from extender.gang.core.reservations import Preemption
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Seat, Victim
-from extender.model.settings import SeatSettings
+from extender.settings.settings import SeatSettings
 
 SETTINGS = SeatSettings(victim_slack_seconds=2.0, bind_seconds=30.0)
 

@@ -13,9 +13,9 @@ from extender.gang.status.status_map import DAYS_KEY, SELDOM_SECONDS, StatusMap
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.gang.tell.decisions_per_day import MOST_COUNT, MOST_DAYS, MOST_TEXT, SECONDS, Days
 from extender.kube.client import KubeClient
-from extender.model.status import StatusSettings
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.faults import Fault
+from extender.settings.status import StatusSettings
 from tests.gang.test_status_map import PATH, Lease
 
 NOW = 20_775.5 * SECONDS

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
-from extender.model.bounds import OVERSIZE
+from extender.model.memory_limits import OVERSIZE
 from extender.model.objects import GroupObject, Pod, PodShape
 from extender.model.owner_kinds import DEVICE_CLASS_SOURCE
 from extender.model.plan import Hold, Plan, Refusal
-from extender.model.settings import Settings
+from extender.settings.settings import Settings
 from tests.gang.rig import PODS, Obj, Rig
 from tests.gang.world import evicted, gang_key, group, node, plan_for, pod, seats, snapshot
 

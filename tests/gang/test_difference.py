@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from extender.gang.tell.difference import LevelDifference, difference, told
-from extender.model.cost_order import order_of
 from extender.model.objects import GangKey
 from extender.model.plan import Code, Cost, Plan, Refusal, Victim
+from extender.settings.cost_order import order_of
 
 GANG = GangKey("pod-group", "team", "new")
 REFUSED = Refusal(gang=GANG, code=Code.INFEASIBLE, message="no room")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from extender.decode.from_json import decode_namespace
 from extender.gang.plan.assemble import dump, restore
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.single import single_gang
 from extender.groups.resolver import Resolver
-from extender.model.decode import decode_namespace
 from extender.model.objects import Namespace
 from extender.model.plan import Code, Refusal
-from extender.model.settings import Settings
+from extender.settings.settings import Settings
 from tests.gang.rig import Rig, held_back
 from tests.gang.world import evicted, gang_key, group, node, plan_for, pod, snapshot
 

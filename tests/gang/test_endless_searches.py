@@ -21,7 +21,7 @@ from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.tell.decisions import Verb
 from extender.model.plan import Plan, Refusal
-from extender.model.settings import PlanSettings
+from extender.settings.settings import PlanSettings
 from tests.gang.limited import rigged, tried, until_written, warnings
 from tests.gang.rig import FAST, HIGH, Rig, full_cluster
 

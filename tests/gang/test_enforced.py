@@ -18,14 +18,14 @@ from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.resolver import Resolver
 from extender.kube.api_errors import Conflict
 from extender.model.errors import InvalidInput
-from extender.model.mode import EnforceSettings
 from extender.model.objects import Pod
 from extender.model.plan import Plan, Refusal
-from extender.model.policy import Expression, NamespaceSelector
-from extender.model.settings import Settings
-from extender.model.settings_rules import validate
 from extender.model.snapshot import Snapshot
 from extender.sandbox.faults import Fault
+from extender.settings.mode import EnforceSettings
+from extender.settings.policy import Expression, NamespaceSelector
+from extender.settings.settings import Settings
+from extender.settings.settings_rules import validate
 from extender.wire.filter_json import FilterArgs
 from extender.wire.preempt_json import NodeVictims, PreemptArgs
 from tests.gang.limited import tried

@@ -18,12 +18,12 @@ from extender.gang.plan.question import GangQuestion
 from extender.gang.runtime.clocks import Clocks
 from extender.groups.resolver import Resolver
 from extender.model.errors import InvalidInput
-from extender.model.fairness import FairnessSettings, ProtectionSettings
 from extender.model.objects import Owner, Pod
 from extender.model.plan import Plan, Refusal, Victim
-from extender.model.settings import Settings
-from extender.model.settings_rules import validate
 from extender.model.snapshot import Snapshot, SparedPod
+from extender.settings.fairness import FairnessSettings, ProtectionSettings
+from extender.settings.settings import Settings
+from extender.settings.settings_rules import validate
 from tests.gang.world import NOW, evicted, gang_key, group, node, plan_for, pod, snapshot
 
 ON = ProtectionSettings(enabled=True, first_seconds=100.0, longest_seconds=350.0)

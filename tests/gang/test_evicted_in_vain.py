@@ -12,7 +12,7 @@ from extender.gang.core.reservations import Preemption
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.plan import Code, Refusal
-from extender.model.settings import SeatSettings
+from extender.settings.settings import SeatSettings
 from tests.gang.limited import rigged, tried, warnings
 from tests.gang.rig import FAST, HIGH, LOW, PODS, Rig
 

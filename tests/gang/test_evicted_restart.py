@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from extender.gang.core.victim_group import Claim, Sent
 from extender.gang.fairness.eviction_history import KEY, NAME
 from extender.kube.api_errors import NotFound
-from extender.model.fairness import FairnessSettings, ProtectionSettings
 from extender.model.objects import GangKey
 from extender.model.plan import Victim
+from extender.settings.fairness import FairnessSettings, ProtectionSettings
 from tests.gang.rig import FAST, HIGH, LOW, Rig
 
 KEPT = replace(

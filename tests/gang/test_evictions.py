@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.plan import Plan
-from extender.model.settings import EvictionSettings, SeatSettings
 from extender.sandbox.faults import Fault
+from extender.settings.settings import EvictionSettings, SeatSettings
 from tests.gang.rig import (
     FAST,
     HIGH,

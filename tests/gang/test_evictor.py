@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
+from extender.decode.from_api import PREEMPTED
 from extender.gang.controller import evictor
 from extender.gang.controller.evictor import (
     FIRST_PAUSE,
@@ -25,9 +26,8 @@ from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, TooManyRequests
 from extender.kube.api_errors import Unavailable as NoAnswer
 from extender.kube.gate import REQUEST_SECONDS, answered
-from extender.model.reduce import PREEMPTED
-from extender.model.settings import EvictionSettings
 from extender.model.texts import rfc3339
+from extender.settings.settings import EvictionSettings
 from tests.gang.evictor_bed import (
     BUSY,
     CONFLICT,

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from extender.decode.from_json import decode_group
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
-from extender.model.decode import decode_group
 from extender.model.objects import (
     GangKey,
     GroupObject,
@@ -22,8 +22,8 @@ from extender.model.objects import (
     Requirement,
 )
 from extender.model.plan import Plan, Proof, Refusal
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import Settings
 from tests.gang.world import evicted, group, node, pod, seats, snapshot
 from tests.groups.owners import document, jobset, jobset_pod, replicated
 from tests.groups.owners import template as owners_template

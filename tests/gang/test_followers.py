@@ -6,16 +6,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from extender.decode.from_json import decode_group
 from extender.gang.plan.assemble import dump, restore
 from extender.gang.plan.followers import with_followers
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
-from extender.model.decode import decode_group
 from extender.model.objects import GangKey, GroupObject, Pod
 from extender.model.plan import Code, Plan, Refusal
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import Settings
 from tests.gang.world import evicted, group, node, pod, seats, snapshot
 from tests.groups.owners import jobset, jobset_pod, replicated
 

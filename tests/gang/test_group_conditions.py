@@ -19,7 +19,7 @@ from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.groups.resolver import Resolver
 from extender.kube.api_errors import ApiError, Forbidden, NotFound
 from extender.model.plan import Code
-from extender.model.settings import GroupSettings, Settings
+from extender.settings.settings import GroupSettings, Settings
 from tests.gang.hearing import Hearing
 from tests.gang.rig import FAST, Rig, full_cluster
 from tests.gang.showing import Showing

@@ -27,8 +27,8 @@ from extender.model.objects import (
     Requirement,
 )
 from extender.model.plan import Hold, Plan, Proof, Refusal
-from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import PlanSettings, Settings
 from tests.gang.world import evicted, gang_key, group, node, pod, seats, snapshot
 
 HIGH = 100

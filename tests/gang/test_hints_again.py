@@ -22,9 +22,9 @@ from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.runtime.background import Background
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.decisions import Verb
-from extender.model.mode import EnforceSettings
 from extender.model.objects import Pod
 from extender.sandbox.faults import Fault
+from extender.settings.mode import EnforceSettings
 from tests.gang.rig import LOW, PODS, Rig, held_back, let_go
 from tests.gang.showing import Showing
 from tests.gang.world import pod, snapshot

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from extender.fit.view import ClusterView
 from extender.model.objects import HostPort, Pod, PodShape
 from extender.model.plan import Plan, Refusal
-from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import PlanSettings, Settings
 from tests.gang.world import evicted, group, node, plan_for, pod, seats, snapshot
 
 HIGH = 100

@@ -25,9 +25,9 @@ from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod, PodShape
 from extender.model.plan import Hold, Plan, Refusal
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.sandbox.faults import Fault
+from extender.settings.settings import Settings
 from extender.wire.preempt_json import NodeVictims, PreemptArgs
 from tests.gang.rig import PODS, REAL_DELETE, Obj, Rig, held_back, let_go
 from tests.gang.showing import Showing

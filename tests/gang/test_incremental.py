@@ -17,11 +17,11 @@ from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
 from extender.model.plan import Hold, Plan, Refusal
-from extender.model.policy import DEFAULT, EVERYBODY, PolicySettings
-from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
 from extender.search.problem import Infeasible, Limits
 from extender.search.solver import solve
+from extender.settings.policy import DEFAULT, EVERYBODY, PolicySettings
+from extender.settings.settings import PlanSettings, Settings
 from tests.gang.churn import Churn
 from tests.gang.everything import everything
 from tests.gang.world import gang_key

@@ -15,7 +15,7 @@ from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.plan import Plan
-from extender.model.settings import Settings
+from extender.settings.settings import Settings
 from tests.gang.world import gang_key, group, node, pod, snapshot
 
 

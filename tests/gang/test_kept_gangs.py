@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from extender.decode.from_json import decode_group
 from extender.gang.incremental.gangs import Gangs
 from extender.groups.resolver import Resolver
-from extender.model.decode import decode_group
-from extender.model.settings import Settings
+from extender.settings.settings import Settings
 from tests.gang.world import gang_key, group, node, pod, snapshot
 from tests.groups.owners import jobset, jobset_pod, replicated
 

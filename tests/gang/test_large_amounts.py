@@ -13,7 +13,7 @@ from extender.groups.resolver import Resolver
 from extender.model.objects import GroupObject, Node, Pod
 from extender.model.owner_kinds import DEVICE_CLASS_SOURCE
 from extender.model.plan import Plan, Refusal
-from extender.model.settings import Settings
+from extender.settings.settings import Settings
 from tests.gang.world import NOW, evicted, group, plan_for, pod, seats, snapshot
 
 GIB = 1 << 30

@@ -10,9 +10,9 @@ from extender.gang.plan.build import Build
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.objects import Pod
-from extender.model.settings import Settings
 from extender.search.problem.stop import Stop
 from extender.search.several.leading_class import JOINT
+from extender.settings.settings import Settings
 from tests.gang.world import gang_key, group, node, pod, snapshot
 
 HIGH = 100

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.cli import limit_metrics
+from extender.app.replica_metrics import expose_limits
 from extender.gang.core import deadlines
 from extender.gang.core.preemption import DoesNotHold
 from extender.gang.core.reservations import Preemption
@@ -27,18 +27,18 @@ from extender.gang.runtime.clocks import Clocks
 from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.preemption_state import PreemptionState
-from extender.model.cost_order import ORDERS
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Owner
 from extender.model.plan import Plan, Refusal
-from extender.model.settings import (
+from extender.server.metrics import Metrics
+from extender.settings.cost_order import ORDERS
+from extender.settings.settings import (
     EvictionSettings,
     GroupSettings,
     PlanSettings,
     SeatSettings,
     Settings,
 )
-from extender.server.metrics import Metrics
 from tests.gang.limited import rigged, tried, until_written, warnings
 from tests.gang.rig import FAST, HIGH, LOW, Rig, full_cluster
 from tests.gang.world import NOW, evicted, group, node, plan_for, pod, snapshot
@@ -425,7 +425,7 @@ async def test_a_gang_that_nobody_would_plan_for_takes_nobodys_share() -> None:
 def shown_metrics(rig: Rig) -> dict[str, dict[str, float]]:
     """Metric -> its one label's value -> value, of what limits_metrics shows."""
     metrics = Metrics()
-    limit_metrics.expose(metrics, SimpleNamespace(coordinator=rig.coordinator))  # type: ignore[arg-type]
+    expose_limits(metrics, SimpleNamespace(coordinator=rig.coordinator))  # type: ignore[arg-type]
     text = metrics.render("")[0].decode()
     metrics.close()
     shown: dict[str, dict[str, float]] = {}

@@ -18,9 +18,9 @@ from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.resolver import Resolver
 from extender.model.objects import Pod
 from extender.model.plan import Plan, Refusal, Victim
-from extender.model.policy import SYSTEM_CRITICAL
-from extender.model.settings import EvictionSettings, Settings
 from extender.model.texts import rfc3339
+from extender.settings.policy import SYSTEM_CRITICAL
+from extender.settings.settings import EvictionSettings, Settings
 from tests.gang.rig import FAST, PODS, Rig, held_back, let_go
 from tests.gang.world import NOW, evicted, group, node, plan_for, pod, snapshot
 

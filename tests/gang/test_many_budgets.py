@@ -22,9 +22,9 @@ from extender.gang.tell.decisions import Verb
 from extender.groups.resolver import Resolver
 from extender.model.objects import DisruptionBudget, GangKey, LabelSelector, Pod, Requirement
 from extender.model.plan import Plan, Refusal
-from extender.model.policy import OptOutRule, PolicySettings
-from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.policy import OptOutRule, PolicySettings
+from extender.settings.settings import PlanSettings, Settings
 from tests.gang.rig import Rig, full_cluster
 from tests.gang.world import gang_key, group, node, pod, snapshot
 

@@ -26,8 +26,8 @@ from extender.model.objects import (
     SpreadConstraint,
 )
 from extender.model.plan import Plan, Refusal
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import Settings
 from tests.gang.world import gang_key, group, node, pod, snapshot
 from tests.search.build import COMPILED
 

@@ -38,9 +38,9 @@ from extender.gang.runtime.background import Background, each
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Seat, Victim
-from extender.model.settings import EvictionSettings
 from extender.model.snapshot import Snapshot
 from extender.sandbox.faults import Fault
+from extender.settings.settings import EvictionSettings
 from tests.gang.rig import FAST, Rig
 from tests.gang.showing import Showing
 from tests.gang.world import pod

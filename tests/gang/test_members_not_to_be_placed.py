@@ -16,7 +16,7 @@ from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import Pod
 from extender.model.plan import Refusal
-from extender.model.settings import Settings
+from extender.settings.settings import Settings
 from tests.gang.world import NOW, gang_key, group, node, pod, snapshot
 
 RESOLVER = Resolver(Settings().groups)

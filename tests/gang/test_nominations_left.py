@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from extender.gang.core.preemption import End
 from extender.gang.tell.preemption_state import PreemptionState
-from extender.model.settings import SeatSettings
+from extender.settings.settings import SeatSettings
 from tests.gang.rig import FAST, LOW, PODS, Rig
 from tests.gang.test_single_candidates import whole_gang_on_n0
 

@@ -13,10 +13,11 @@ from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.errors import InvalidInput
-from extender.model.fairness import FairnessSettings
 from extender.model.objects import DisruptionBudget, LabelSelector, Owner, Pod, Requirement
 from extender.model.plan import Plan, Refusal
-from extender.model.policy import (
+from extender.model.snapshot import Snapshot
+from extender.settings.fairness import FairnessSettings
+from extender.settings.policy import (
     BUDGET,
     DAEMON_SET,
     DEFAULT,
@@ -27,9 +28,8 @@ from extender.model.policy import (
     OptOutRule,
     PolicySettings,
 )
-from extender.model.settings import PlanSettings, Settings
-from extender.model.settings_rules import validate
-from extender.model.snapshot import Snapshot
+from extender.settings.settings import PlanSettings, Settings
+from extender.settings.settings_rules import validate
 from tests.gang.world import NOW, evicted, gang_key, group, node, plan_for, pod, snapshot
 
 HIGH = 100

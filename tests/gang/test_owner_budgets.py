@@ -7,21 +7,21 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from extender.decode.from_json import decode_group
 from extender.gang.incremental.protection import Protections
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.validity import unit_problem, victim_problem
 from extender.groups.resolver import Resolver
-from extender.model.decode import decode_group
 from extender.model.objects import GangKey, GroupObject, Pod
 from extender.model.owner_budget import MAX_UNAVAILABLE, MIN_AVAILABLE, OwnerBudget, budget_of
 from extender.model.plan import Plan, Refusal
-from extender.model.policy import SYSTEM_CRITICAL, OptOutRule, PolicySettings
-from extender.model.settings import GroupSettings, Settings
-from extender.model.settings_rules import validate
 from extender.model.snapshot import Snapshot
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.resources import OTHER_POD_GROUPS
+from extender.settings.policy import SYSTEM_CRITICAL, OptOutRule, PolicySettings
+from extender.settings.settings import GroupSettings, Settings
+from extender.settings.settings_rules import validate
 from tests.gang.rig import FAST, PODS, Rig
 from tests.gang.world import evicted, gang_key, group, node, pod, snapshot
 

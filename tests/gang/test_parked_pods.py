@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
+from extender.decode.from_json import decode_pod
 from extender.gang.controller.held_back import MAX_HELD_BACK
-from extender.model.decode import decode_pod
 from extender.model.errors import UnknownPod
 from extender.sandbox.faults import Fault
 from extender.wire.preempt_json import NodeVictims, PreemptArgs

@@ -14,7 +14,7 @@ from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GroupObject, Part, Pod
 from extender.model.plan import Plan
-from extender.model.settings import GroupSettings, Settings
+from extender.settings.settings import GroupSettings, Settings
 from tests.gang.world import evicted, gang_key, group, node, pod, snapshot
 from tests.groups import owners, recorded
 from tests.groups.build import snapshot as loose

@@ -25,8 +25,8 @@ from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, GroupObject, Part, Pod, PodShape
 from extender.model.plan import Code, Plan, Proof, Refusal
-from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import PlanSettings, Settings
 from tests.gang.world import evicted, node, pod, seats, snapshot
 
 KEY = GangKey("volcano", "default", "g")

@@ -13,9 +13,9 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.tell.preemption_state import PreemptionState
-from extender.model.settings import SeatSettings
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.resources import OTHER_POD_GROUPS
+from extender.settings.settings import SeatSettings
 from tests.gang.rig import FAST, PODS, Rig
 from tests.gang.test_systems import NODES, decided, destroyed, until_only
 from tests.groups import recorded

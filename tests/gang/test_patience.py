@@ -16,14 +16,14 @@ from extender.groups.resolver import Resolver
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Plan, Refusal
-from extender.model.settings import (
+from extender.model.snapshot import Snapshot
+from extender.settings.settings import (
     EvictionSettings,
     GroupSettings,
     PlanSettings,
     Settings,
 )
-from extender.model.settings_rules import validate
-from extender.model.snapshot import Snapshot
+from extender.settings.settings_rules import validate
 from tests.gang.world import NOW, evicted, group, node, plan_for, pod, snapshot
 
 HIGH = 1000

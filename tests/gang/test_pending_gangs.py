@@ -7,7 +7,7 @@ from itertools import pairwise
 from extender.gang.controller.pending_gangs import PendingGangs
 from extender.groups.resolver import Resolver
 from extender.model.objects import GangKey, Pod
-from extender.model.settings import GroupSettings
+from extender.settings.settings import GroupSettings
 from tests.gang.world import pod
 
 

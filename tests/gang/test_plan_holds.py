@@ -30,8 +30,8 @@ from extender.model.objects import (
     SpreadConstraint,
 )
 from extender.model.plan import Hold, Plan, Seat, Victim
-from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import PlanSettings, Settings
 from tests.gang.world import NOW, gang_key, group, node, pod, snapshot
 
 SETTINGS = Settings()

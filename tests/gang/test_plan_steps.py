@@ -18,13 +18,13 @@ from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.sure_seats import inside_of_all
 from extender.gang.plan.topology_domains import preferred_keys
 from extender.groups.resolver import Resolver
-from extender.model.cost_order import CostLevel
 from extender.model.objects import LabelSelector, Pod, PodShape, Requirement, SpreadConstraint
 from extender.model.plan import Plan
-from extender.model.settings import PlanSettings, Settings
 from extender.search.problem.stop import OutOfTime, Stop
 from extender.search.problem.types import Infeasible, Problem, Solution
 from extender.search.solver import solve
+from extender.settings.cost_order import CostLevel
+from extender.settings.settings import PlanSettings, Settings
 from tests.gang.world import NOW, evicted, gang_key, group, node, plan_for, pod, seats, snapshot
 
 HIGH = 100

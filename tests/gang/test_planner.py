@@ -21,8 +21,8 @@ from extender.model.objects import (
     SpreadConstraint,
 )
 from extender.model.plan import Hold, Plan, Refusal, Victim
-from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import PlanSettings, Settings
 from tests.gang.world import NOW, evicted, gang_key, group, node, plan_for, pod, seats, snapshot
 
 HIGH = 100_000

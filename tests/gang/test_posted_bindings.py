@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
+from extender.settings.settings import SeatSettings
 from tests.gang.held_binds import GANG, HELD, REAL, bind, bound_to, holding, nodes_of, seated
 from tests.gang.rig import Rig
 

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from extender.decode.from_json import decode_priority_class
+from extender.decode.preemption_toleration import FROM, SECONDS, toleration_of
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
-from extender.model.decode import decode_priority_class
 from extender.model.objects import Pod, PriorityClass
 from extender.model.plan import Plan, Refusal
-from extender.model.preemption_toleration import FROM, SECONDS, toleration_of
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import Settings
 from tests.gang.world import NOW, evicted, gang_key, group, node, plan_for, pod, snapshot
 
 HIGH = 9000

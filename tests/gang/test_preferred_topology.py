@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extender.model.objects import Node, Pod, PodShape
 from extender.model.plan import Plan, Refusal
-from extender.model.settings import PlanSettings, Settings
+from extender.settings.settings import PlanSettings, Settings
 from tests.gang.rig import PODS, Rig
 from tests.gang.test_spread_plans import carried_out, zone
 from tests.gang.world import NOW, evicted, group, node, plan_for, pod, seats, snapshot

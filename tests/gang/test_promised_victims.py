@@ -14,8 +14,8 @@ from extender.gang.controller.preconditions import Preconditions
 from extender.gang.core import victim_group
 from extender.gang.runtime.clocks import Clocks
 from extender.model.plan import Victim
-from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
+from extender.settings.settings import SeatSettings
 from tests.gang.rig import (
     FAST,
     HIGH,

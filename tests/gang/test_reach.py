@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extender.model.objects import DisruptionBudget, LabelSelector, Pod, Requirement
 from extender.model.plan import Plan
-from extender.model.settings import PlanSettings, Settings
+from extender.settings.settings import PlanSettings, Settings
 from tests.gang.world import NOW, evicted, group, node, plan_for, pod, snapshot
 
 APP = LabelSelector((Requirement("app", "In", ("db",)),))

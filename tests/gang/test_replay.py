@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from extender.cli.debug_source import DebugView
-from extender.cli.main import main
+from extender.app.debug_source import DebugView
+from extender.app.main import main
 from extender.cli.output import encoded
 from tests.gang.rig import Rig
 

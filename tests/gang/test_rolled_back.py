@@ -10,7 +10,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from extender.model.settings import SeatSettings
+from extender.settings.settings import SeatSettings
 from tests.gang.rig import FAST, HIGH, Rig
 
 ROLLBACK = replace(

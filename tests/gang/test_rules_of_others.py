@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.model.decode import decode_documents
+from extender.decode.from_json import decode_documents
 from extender.model.objects import (
     DisruptionBudget,
     LabelSelector,
@@ -16,8 +16,8 @@ from extender.model.objects import (
     Requirement,
 )
 from extender.model.plan import Plan, Refusal
-from extender.model.policy import SYSTEM_CRITICAL
-from extender.model.settings import PlanSettings, Settings
+from extender.settings.policy import SYSTEM_CRITICAL
+from extender.settings.settings import PlanSettings, Settings
 from tests.gang.world import evicted, group, node, plan_for, pod, seats, snapshot
 
 HIGH = 100

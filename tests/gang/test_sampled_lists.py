@@ -14,7 +14,7 @@ from extender.gang.core import refused_seats
 from extender.gang.core.reservations import Preemption
 from extender.gang.plan.lists import complete, samples
 from extender.gang.tell.preemption_state import PreemptionState
-from extender.model.settings import SeatSettings
+from extender.settings.settings import SeatSettings
 from tests.gang.rig import FAST, PODS, Rig
 
 NODES = 120

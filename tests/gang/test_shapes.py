@@ -32,8 +32,8 @@ from extender.model.objects import (
     SpreadConstraint,
 )
 from extender.model.plan import Plan, Proof, Refusal, Way
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import Settings
 from tests.gang import shapes
 from tests.gang.shapes import Bound, World
 from tests.gang.world import NOW, evicted, group, node, plan_for, pod, seats, snapshot

@@ -23,10 +23,10 @@ from extender.model.objects import (
     SpreadConstraint,
 )
 from extender.model.plan import Plan, Refusal
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.search.problem import Infeasible, Solution
 from extender.search.solver import solve
+from extender.settings.settings import Settings
 from tests.gang.everything import everything
 from tests.gang.world import evicted, gang_key, group, node, plan_for, pod, seats, snapshot
 

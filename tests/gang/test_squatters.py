@@ -14,7 +14,7 @@ from extender.gang.core.reservations import Preemption
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.plan import Refusal
-from extender.model.settings import EvictionSettings, SeatSettings, Settings
+from extender.settings.settings import EvictionSettings, SeatSettings, Settings
 from tests.gang.limited import rigged
 from tests.gang.rig import FAST, HIGH, Rig
 

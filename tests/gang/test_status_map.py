@@ -15,11 +15,11 @@ from extender.gang.runtime.clocks import Clocks
 from extender.gang.status.status_map import KEY, SELDOM_SECONDS, TELL_SECONDS, StatusMap
 from extender.kube.client import KubeClient
 from extender.model.errors import InvalidInput
-from extender.model.settings import Settings
-from extender.model.settings_rules import validate
-from extender.model.status import MARK_LABEL, StatusSettings
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.faults import Fault
+from extender.settings.settings import Settings
+from extender.settings.settings_rules import validate
+from extender.settings.status import MARK_LABEL, StatusSettings
 
 BASE = "/api/v1/namespaces/kube-system/configmaps"
 PATH = f"{BASE}/podgroup-extender-status"

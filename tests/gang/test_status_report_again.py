@@ -15,8 +15,8 @@ from extender.gang.core.victim_group import Claim, Claimed, Released
 from extender.gang.plan.validity import whole_again
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.gang import UNIT_ALL, Gang
-from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
+from extender.settings.settings import SeatSettings
 from tests.gang.rig import FAST, HIGH, PODS, REAL_DELETE, Rig, full_cluster
 from tests.gang.world import gang_key, pod
 

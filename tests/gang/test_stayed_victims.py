@@ -14,9 +14,9 @@ from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.stayed_victims import StayedVictims
 from extender.groups.resolver import Resolver
 from extender.model.plan import Plan, Refusal
-from extender.model.policy import SYSTEM_CRITICAL
-from extender.model.settings import SeatSettings, Settings
 from extender.sandbox.faults import Fault
+from extender.settings.policy import SYSTEM_CRITICAL
+from extender.settings.settings import SeatSettings, Settings
 from tests.gang.rig import FAST, Rig
 from tests.gang.world import NOW, evicted, gang_key, group, node, plan_for, pod, snapshot
 

@@ -19,8 +19,8 @@ from extender.model.objects import (
     SpreadConstraint,
 )
 from extender.model.plan import Hold, Plan, Refusal
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import Settings
 from tests.gang.world import evicted, gang_key, group, node, plan_for, pod, seats, snapshot
 
 HIGH = 100

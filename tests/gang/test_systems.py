@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from extender.decode.metadata import keep_annotations
 from extender.gang.incremental.classes import classes_of
 from extender.gang.tell.preemption_state import PreemptionState
-from extender.model.custom_groups import CustomGroup, custom_annotations
-from extender.model.metadata import keep_annotations
-from extender.model.settings import GroupSettings, SeatSettings
 from extender.model.texts import rfc3339
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.resources import OTHER_POD_GROUPS
+from extender.settings.custom_groups import CustomGroup, custom_annotations
+from extender.settings.settings import GroupSettings, SeatSettings
 from tests.gang.rig import FAST, PODS, Rig
 from tests.groups import owners, recorded
 

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from extender.gang.core import victim_group
 from extender.gang.core.victim_group import Phase
-from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
+from extender.settings.settings import SeatSettings
 from tests.gang.rig import (
     FAST,
     HIGH,

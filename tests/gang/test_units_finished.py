@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from extender.gang.core.victim_group import Phase
 from extender.gang.tell.decisions import Verb
-from extender.model.settings import EvictionSettings
 from extender.sandbox.faults import Fault
+from extender.settings.settings import EvictionSettings
 from tests.gang.rig import (
     FAST,
     HIGH,

@@ -12,13 +12,13 @@ from typing import Any
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from extender.decode.from_json import decode_pod
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.single import single_gang
 from extender.groups.resolver import Resolver
-from extender.model.decode import decode_pod
 from extender.model.plan import Plan
-from extender.model.settings import Settings
+from extender.settings.settings import Settings
 from tests.gang.world import group, node, pod, snapshot
 
 Obj = dict[str, Any]

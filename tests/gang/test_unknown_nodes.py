@@ -13,8 +13,8 @@ from extender.gang.tell.story import NEXT_LOST, Facts, story_of_gang
 from extender.groups.resolver import Resolver
 from extender.model.objects import Node, Pod
 from extender.model.plan import Code, Refusal
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import Settings
 from tests.gang.rig import HIGH, Rig
 from tests.gang.test_squatters import open_seats
 from tests.gang.world import NOW, evicted, gang_key, group, node, plan_for, pod, snapshot

@@ -8,8 +8,8 @@ from extender.gang.incremental.protection import Protections
 from extender.gang.plan.validity import member_problem, unit_problem, victim_problem
 from extender.groups.resolver import Resolver
 from extender.model.plan import Plan
-from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import PlanSettings, Settings
 from tests.gang.world import NOW, evicted, gang_key, group, node, plan_for, pod, snapshot
 
 

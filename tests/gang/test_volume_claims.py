@@ -10,10 +10,10 @@ from extender.gang.tell.decisions import Verb
 from extender.groups.resolver import Resolver
 from extender.model.objects import PodShape
 from extender.model.plan import Plan, Refusal
-from extender.model.settings import GroupSettings
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.faults import Fault
 from extender.sandbox.resources import ServedResource
+from extender.settings.settings import GroupSettings
 from tests.gang.rig import Rig
 from tests.gang.test_devices import claiming
 from tests.gang.world import gang_key, group, node, plan_for, pod, snapshot

@@ -10,7 +10,6 @@ from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.ways_out import BOOKING
 from extender.groups.resolver import Resolver
-from extender.model.fairness import FairnessSettings
 from extender.model.objects import (
     DisruptionBudget,
     LabelSelector,
@@ -21,8 +20,9 @@ from extender.model.objects import (
     Requirement,
 )
 from extender.model.plan import Plan, Refusal
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.fairness import FairnessSettings
+from extender.settings.settings import Settings
 from tests.gang.test_planner import HIGH, NODES, gang, waiting
 from tests.gang.world import NOW, evicted, gang_key, group, node, plan_for, pod, snapshot
 

@@ -43,8 +43,8 @@ from extender.model.objects import (
     SpreadConstraint,
 )
 from extender.model.plan import Code, Plan, Refusal
-from extender.model.settings import SeatSettings, Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import SeatSettings, Settings
 from tests.gang.rig import Rig, full_cluster
 from tests.gang.test_planner import NODES, gang, waiting
 from tests.gang.world import NOW, gang_key, group, node, plan_for, pod, snapshot

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from extender.groups.resolver import Resolver
 from extender.model.objects import GangKey, Pod
-from extender.model.settings import Settings
+from extender.settings.settings import Settings
 from tests.gang.world import NOW, evicted, group, node, plan_for, pod, snapshot
 from tests.groups import recorded
 

@@ -18,8 +18,8 @@ from extender.model.objects import (
     PodShape,
 )
 from extender.model.plan import Plan, Proof, Refusal, Victim
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import Settings
 
 NOW = 1_800_000_000.0
 

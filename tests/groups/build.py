@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from extender.gang.plan.assemble import assemble
 from extender.groups.resolver import Resolver
 from extender.model.objects import GroupObject, Node, Owner, Pod, PriorityClass
-from extender.model.settings import GroupSettings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import GroupSettings
 
 
 def pod(

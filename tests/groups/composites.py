@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from extender.model.decode import decode_group
+from extender.decode.from_json import decode_group
 from extender.model.objects import GroupObject
 
 Obj = dict[str, Any]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from extender.decode.from_json import decode_pod
 from extender.gang.plan.assemble import assemble
 from extender.groups.resolver import Resolver
-from extender.model.decode import decode_pod
 from extender.model.gang import Gang
 from extender.model.objects import GroupObject, Pod
-from extender.model.settings import GroupSettings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import GroupSettings
 from tests.groups.build import nodes_of
 from tests.groups.owners import jobset_pod
 

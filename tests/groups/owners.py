@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from extender.model.decode import decode_group
+from extender.decode.from_json import decode_group
 from extender.model.objects import GroupObject
 from extender.model.owner_kinds import OTHER_KINDS
 from tests.groups.provenance import made_by

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from extender.model.decode import decode_group, decode_pod
+from extender.decode.from_json import decode_group, decode_pod
 from extender.model.objects import GroupObject, Pod
 from tests.groups.provenance import made_by
 from tests.groups.recorded_launched import LAUNCHED, owned, pytorch_job

@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.cli import config
+from extender.check import config
+from extender.decode.from_json import decode_pod
+from extender.decode.metadata import keep_annotations
 from extender.groups.registry import DIALECTS
 from extender.groups.resolver import Resolver
-from extender.model.bounds import LARGE
-from extender.model.custom_groups import CustomGroup, custom_annotations
-from extender.model.decode import decode_pod
 from extender.model.errors import InvalidInput
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE
-from extender.model.metadata import keep_annotations
+from extender.model.memory_limits import LARGE
 from extender.model.objects import GangKey, Pod
-from extender.model.settings import GroupSettings
 from extender.model.snapshot import Snapshot
+from extender.settings.custom_groups import CustomGroup, custom_annotations
+from extender.settings.settings import GroupSettings
 from tests.groups.build import pod, snapshot
 
 KUEUE = {

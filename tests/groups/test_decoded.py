@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from extender.decode.from_json import decode_group, decode_pod
 from extender.groups.resolver import Resolver
-from extender.model.decode import decode_group, decode_pod
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE, Gang
 from extender.model.objects import GangKey
-from extender.model.settings import GroupSettings
+from extender.settings.settings import GroupSettings
 from tests.groups.build import snapshot
 
 GANG = {"schedulingPolicy": {"gang": {"minCount": 3}}}

@@ -7,7 +7,7 @@ import pytest
 from extender.groups.resolver import Resolver
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE, Gang
 from extender.model.objects import GangKey, GroupObject, Owner, Pod
-from extender.model.settings import GroupSettings
+from extender.settings.settings import GroupSettings
 from tests.groups.build import core, pod, snapshot
 
 JOB = Owner(kind="Job", name="train", uid="j1")

@@ -12,7 +12,7 @@ from extender.model.gang import Gang
 from extender.model.objects import GangKey, GroupObject, Owner, Pod
 from extender.model.owner_kinds import PARTLY_DONE
 from extender.model.plan import Refusal
-from extender.model.settings import Settings
+from extender.settings.settings import Settings
 from tests.gang import world
 from tests.groups import owners
 from tests.groups.build import core, pod

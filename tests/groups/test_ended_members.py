@@ -9,11 +9,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from extender.decode.from_json import decode_group
 from extender.groups.resolver import Resolver
-from extender.model.decode import decode_group
 from extender.model.gang import Gang
 from extender.model.objects import Owner, Pod
-from extender.model.settings import GroupSettings
+from extender.settings.settings import GroupSettings
 from tests.groups import recorded
 from tests.groups.build import core, pod, snapshot
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from extender.decode.from_json import decode_group
 from extender.gang.incremental.gangs import Gangs
 from extender.groups.resolver import Resolver
-from extender.model.decode import decode_group
 from extender.model.gang import Gang
 from extender.model.objects import GroupObject, Owner, Pod
 from extender.model.owner_kinds import JOB, OTHER_KINDS
-from extender.model.settings import GroupSettings
+from extender.settings.settings import GroupSettings
 from tests.groups.build import pod, snapshot
 from tests.groups.owners import document, job, jobset, replicated
 

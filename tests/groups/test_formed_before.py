@@ -11,7 +11,7 @@ from extender.groups.formed_before import NEWCOMER_SECONDS, ran_before
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import Owner, Pod
-from extender.model.settings import GroupSettings
+from extender.settings.settings import GroupSettings
 from tests.groups import owners, recorded
 from tests.groups.build import core, pod, snapshot
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import Owner, Pod
-from extender.model.settings import GroupSettings
+from extender.settings.settings import GroupSettings
 from tests.groups import owners, recorded
 from tests.groups.build import core, pod, snapshot
 

@@ -11,8 +11,8 @@ from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GroupObject, Node, Pod
 from extender.model.owner_kinds import COMPOSITE
-from extender.model.settings import GroupSettings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import GroupSettings
 from tests.groups.build import core, pod
 
 NOW = 10_000.0

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from extender.decode.from_json import decode_pod
 from extender.groups.custom import CustomDialect
 from extender.groups.dialect import Dialect
 from extender.groups.jobset import JobSetDialect
 from extender.groups.markers import all_keys, gang_keys
 from extender.groups.registry import DIALECTS
 from extender.groups.resolver import Resolver
-from extender.model.bounds import LARGE
-from extender.model.custom_groups import CustomGroup
-from extender.model.decode import decode_pod
+from extender.model.memory_limits import LARGE
 from extender.model.objects import GangKey, Owner, Pod
-from extender.model.settings import GroupSettings
+from extender.settings.custom_groups import CustomGroup
+from extender.settings.settings import GroupSettings
 from tests.groups import recorded
 from tests.groups.build import pod, snapshot
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GroupObject, Pod
-from extender.model.settings import GroupSettings
+from extender.settings.settings import GroupSettings
 from tests.groups import recorded_launched
 from tests.groups.owner_gangs import made, state
 from tests.groups.owners import document, read, template

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extender.model.decode import decode_documents
+from extender.decode.from_json import decode_documents
 from extender.model.errors import InvalidInput
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, GroupObject

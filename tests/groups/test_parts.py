@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extender.decode.from_json import decode_group, decode_pod
 from extender.groups.resolver import Resolver
-from extender.model.decode import decode_group, decode_pod
 from extender.model.errors import InvalidInput
 from extender.model.gang import UNIT_ALL, Gang
 from extender.model.objects import GroupObject, Pod
-from extender.model.settings import GroupSettings
+from extender.settings.settings import GroupSettings
 from tests.groups import recorded
 from tests.groups.build import snapshot
 

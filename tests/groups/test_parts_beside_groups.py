@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.cli.main import main
+from extender.app.main import main
+from extender.decode.from_json import decode_group
 from extender.groups.resolver import Resolver
-from extender.model.decode import decode_group
 from extender.model.gang import UNIT_ALL, Gang
 from extender.model.objects import GroupObject, Pod
-from extender.model.settings import GroupSettings
+from extender.settings.settings import GroupSettings
 from tests.groups import owners, recorded
 from tests.groups.build import core, pod, snapshot
 

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from extender.decode.from_json import decode_group
 from extender.groups.registry import DIALECTS
 from extender.groups.resolver import MAX_CONFLICTS, Resolver
 from extender.groups.skypilot import SkyPilotDialect
-from extender.model.decode import decode_group
 from extender.model.errors import InvalidInput
 from extender.model.gang import Gang
 from extender.model.group_sources import API_GROUPS
 from extender.model.objects import GangKey, GroupObject, Owner, Pod, PriorityClass
-from extender.model.settings import GroupSettings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import GroupSettings
 from tests.groups.build import core, pod, snapshot
 from tests.groups.owners import job
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from extender.groups.resolver import Resolver
-from extender.model.settings import GroupSettings
+from extender.settings.settings import GroupSettings
 from tests.groups.owner_gangs import made
 
 RESOLVER = Resolver(GroupSettings())

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from extender.decode.from_json import decode_pod
 from extender.groups.resolver import Resolver
 from extender.groups.yunikorn import TaskGroup
-from extender.model.decode import decode_pod
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE, Gang
 from extender.model.objects import GangKey, GroupObject, Pod
-from extender.model.settings import GroupSettings
+from extender.settings.settings import GroupSettings
 from tests.groups import recorded, recorded_launched
 from tests.groups.build import snapshot
 from tests.groups.recorded import dialect_of

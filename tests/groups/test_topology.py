@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from extender.groups.resolver import Resolver
 from extender.groups.topology import Topology, topology_of
 from extender.model.objects import GangKey, Pod
-from extender.model.settings import GroupSettings
+from extender.settings.settings import GroupSettings
 from tests.groups.build import core, pod, snapshot
 
 REQUIRED = "podgroup-extender.io/required-topology"

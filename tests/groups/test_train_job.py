@@ -14,7 +14,7 @@ import pytest
 from extender.groups.resolver import Resolver
 from extender.model.gang import UNIT_ALL, Gang
 from extender.model.objects import GangKey, GroupObject, Pod
-from extender.model.settings import GroupSettings
+from extender.settings.settings import GroupSettings
 from tests.groups.owner_gangs import made, state
 from tests.groups.owners import job, jobset, jobset_pod, read, replicated, train_job
 

@@ -15,8 +15,8 @@ from extender.gang.plan.assemble import Dump, assemble, dump, restore
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
-from extender.model.settings import GroupSettings, Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import GroupSettings, Settings
 from tests.groups import owners, recorded
 from tests.groups.build import pod
 from tests.groups.owner_gangs import made

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from extender.decode.from_json import decode_group, decode_pod
 from extender.groups.resolver import Resolver
-from extender.model.decode import decode_group, decode_pod
 from extender.model.gang import UNIT_SINGLE, Gang
 from extender.model.objects import GroupObject, Pod
-from extender.model.settings import GroupSettings
+from extender.settings.settings import GroupSettings
 from tests.groups.build import snapshot
 from tests.groups.owners import document
 

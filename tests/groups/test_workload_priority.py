@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from extender.decode.from_json import decode_group, decode_pod
 from extender.gang.incremental.gangs import Gangs
 from extender.gang.plan.assemble import assemble
 from extender.groups.resolver import Resolver
-from extender.model.decode import decode_group, decode_pod
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, GroupObject, Pod
-from extender.model.settings import GroupSettings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import GroupSettings
 from tests.groups import recorded
 from tests.groups.owners import jobset_pod
 

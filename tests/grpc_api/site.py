@@ -9,17 +9,17 @@ from typing import Any, cast
 
 import grpc
 
-from extender.cli import documents
+from extender.check import documents
 from extender.grpc_api.decision_feed import DecisionFeed
 from extender.grpc_api.server import GrpcServer
 from extender.grpc_api.source import GrpcSource
-from extender.model.settings import GrpcSettings, Settings
 from extender.pb.podgroup.v1 import extender_pb2_grpc, plan_pb2_grpc, watch_pb2_grpc
 from extender.server.diagnostics import Health
 from extender.server.load import Load
 from extender.server.metrics import Metrics
 from extender.server.tokens import Tokens
 from extender.server.verb_calls import Verbs
+from extender.settings.settings import GrpcSettings, Settings
 from extender.verbs.context import Context
 from tests.gang.rig import Rig
 

@@ -9,8 +9,8 @@ from typing import Any
 import grpc
 import pytest
 
-from extender.model.settings import BindSettings, GrpcSettings, ServerSettings, Settings
 from extender.pb.podgroup.v1 import extender_pb2
+from extender.settings.settings import BindSettings, GrpcSettings, ServerSettings, Settings
 from tests.gang.held_binds import GANG, HELD, nodes_of, seated
 from tests.gang.rig import Rig
 from tests.grpc_api.site import LOCAL, Callers, calling, serving, serving_rig

@@ -10,8 +10,8 @@ import grpc
 import pytest
 
 from extender.model.errors import InvalidInput, NotReady, UnknownPod
-from extender.model.settings import GrpcSettings, ServerSettings, Settings
 from extender.pb.podgroup.v1 import extender_pb2
+from extender.settings.settings import GrpcSettings, ServerSettings, Settings
 from extender.wire.filter_json import FilterArgs, FilterResult
 from extender.wire.preempt_json import PreemptArgs
 from tests.grpc_api.site import LOCAL, Callers, Site, calling, serving

@@ -15,8 +15,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from msgspec.structs import replace
 
 from extender.grpc_api.health import MOST
-from extender.model.settings import GrpcSettings, ServerSettings, Settings
 from extender.pb.podgroup.v1 import extender_pb2
+from extender.settings.settings import GrpcSettings, ServerSettings, Settings
 from tests.grpc_api.frames import Raw, message
 from tests.grpc_api.site import LOCAL, Site, calling, serving
 from tests.grpc_api.test_calls import FILTER, POD, refused, until

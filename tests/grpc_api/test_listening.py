@@ -18,13 +18,13 @@ import trustme
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from extender.cli import config
+from extender.check import config
 from extender.grpc_api.server import SERVICES
 from extender.model.errors import InvalidInput
-from extender.model.grpc_address import parse
-from extender.model.settings import GrpcSettings, ServerSettings, Settings
-from extender.model.settings_rules import validate
 from extender.pb.podgroup.v1 import extender_pb2
+from extender.settings.grpc_address import parse
+from extender.settings.settings import GrpcSettings, ServerSettings, Settings
+from extender.settings.settings_rules import validate
 from tests.grpc_api.site import Callers, calling, serving
 from tests.grpc_api.test_calls import POD, refused
 from tests.server.doubles import Echo

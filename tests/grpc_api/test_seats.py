@@ -16,8 +16,8 @@ from extender.grpc_api import seats
 from extender.grpc_api.seats import SeatBoard
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Plan, Seat
-from extender.model.settings import GrpcSettings, ServerSettings, Settings
 from extender.pb.podgroup.v1 import extender_pb2, watch_pb2
+from extender.settings.settings import GrpcSettings, ServerSettings, Settings
 from extender.verbs.context import Context
 from extender.wire.filter_json import FilterArgs, FilterResult
 from tests.gang.rig import Rig

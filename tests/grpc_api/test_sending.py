@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from extender.grpc_api import decision_watch
-from extender.model.settings import ServerSettings, Settings
+from extender.settings.settings import ServerSettings, Settings
 from tests.grpc_api.site import LOCAL, Callers, Site, calling, serving
 from tests.grpc_api.test_calls import until
 from tests.grpc_api.test_decisions import made

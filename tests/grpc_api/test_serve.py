@@ -12,9 +12,9 @@ from typing import Any
 import grpc
 from msgspec.structs import replace
 
-from extender.model.settings import GrpcSettings, LeadershipSettings, Settings
 from extender.pb.podgroup.v1 import extender_pb2, plan_pb2, types_pb2, watch_pb2
 from extender.sandbox.process import ExtenderProcess, write_kubeconfig
+from extender.settings.settings import GrpcSettings, LeadershipSettings, Settings
 from tests.gang.rig import FAST, Rig
 from tests.grpc_api.asking import MANIFEST
 from tests.grpc_api.site import Callers, calling
@@ -100,8 +100,8 @@ async def whole(rig: Rig, name: str) -> dict[str, Any]:
 def test_without_a_place_to_listen_nothing_of_grpc_is_loaded() -> None:
     code = (
         "import sys\n"
-        "import extender.cli.serve_command as serve\n"
-        "from extender.model.settings import Settings\n"
+        "import extender.app.serve_command as serve\n"
+        "from extender.settings.settings import Settings\n"
         "serve.GrpcSide(Settings())\n"
         "print([name for name in sys.modules if name.split('.')[0] in ('grpc', 'google')])"
     )

@@ -13,8 +13,8 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
+from extender.check.findings import Finding, by_severity
 from extender.cli import check_command
-from extender.cli.findings import Finding, by_severity
 from tests.controlplane.releases import RELEASES
 from tests.packaging.manifests import NAMESPACE, ROOT
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from extender import __version__
-from extender.model.settings import Settings
+from extender.settings.settings import Settings
 from tests.install.charts import (
     CHART,
     DIGEST,
@@ -273,7 +273,7 @@ def test_scheduler_is_of_the_clusters_version(helm: Helm) -> None:
 def test_no_gate_is_given_that_the_scheduler_does_not_know(
     helm: Helm, cluster: str, tag: str, *, given: bool
 ) -> None:
-    """One that is unknown keeps kube-scheduler from starting: extender/cli/release_rules.py."""
+    """One that is unknown keeps kube-scheduler from starting: extender/check/scheduler_rules.py."""
     values = {"scheduler": {"image": {"tag": tag}}} if tag else {}
     for mode in ("second-scheduler", "static-pod"):
         done = helm.template({"mode": mode, **values}, "--kube-version", cluster)
@@ -366,7 +366,7 @@ def test_the_release_test_asks_what_check_can_answer(
     helm: Helm, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its command line, run on the files that it mounts."""
-    from extender.cli.main import main
+    from extender.app.main import main
 
     for mode in ("second-scheduler", "deployment"):
         objects = helm.objects({"mode": mode})

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from extender.model.errors import InvalidInput
-from extender.model.settings import Settings
-from extender.model.settings_rules import validate
+from extender.settings.settings import Settings
+from extender.settings.settings_rules import validate
 from tools import values_schema
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.cli import config
+from extender.check import config
 from tests.install.charts import MODES, Helm, carried, host_file
 
 TEXTS = frozenset(

@@ -20,8 +20,8 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from extender.model.settings import SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess
+from extender.settings.settings import SeatSettings, Settings
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.scheduler import scheduler_config
 from tests.packaging.manifests import NAMESPACE, ROOT

@@ -19,15 +19,15 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from extender.model.settings import Settings
 from extender.sandbox.process import ExtenderProcess
+from extender.settings.settings import Settings
 from tests.cli.forwarding_node import ForwardingNode, documented_rules
 from tests.controlplane.cluster import Cluster
 from tests.packaging.manifests import ROOT
 from tools.krew_archive import MANIFEST, archive
 
 PROGRAM = """#!/bin/sh
-PYTHONPATH={root} exec {python} -m extender.cli.main "$@"
+PYTHONPATH={root} exec {python} -m extender.app.main "$@"
 """
 
 

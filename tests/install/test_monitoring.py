@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.cli import observing as observing_command
-from extender.cli import serve_command
-from extender.model.mode import ObserveSettings
+from extender.app import observing as observing_command
+from extender.app import serve_command
 from extender.server.metrics import Metrics
+from extender.settings.mode import ObserveSettings
 from tests.cli.live_bed import serving
 from tests.install.charts import CHART
 from tests.packaging.manifests import ROOT

@@ -18,9 +18,9 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from extender.cli import config
-from extender.model.settings import ServerSettings
+from extender.check import config
 from extender.sandbox.process import ExtenderProcess
+from extender.settings.settings import ServerSettings
 from tests.controlplane.client import ApiError
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.credentials import User, write_kubeconfig

@@ -15,8 +15,8 @@ from aiohttp import web
 from extender.gang.controller.notifier import Notifier
 from extender.kube.client import KubeClient
 from extender.kube.gate import Gate, hint
-from extender.model.settings import ApiSettings
 from extender.server.tokens import Tokens
+from extender.settings.settings import ApiSettings
 from tests.gang.hearing import Hearing
 from tests.gang.world import pod
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.model.cost_order import cost_words
+from extender.settings.cost_order import cost_words
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.model.decode import (
+from extender.decode.from_json import (
     decode_pod,
 )
 from extender.model.errors import InvalidInput

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from extender.model.decode import (
+from extender.decode.from_json import (
     decode_budget,
     decode_documents,
     decode_group,

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from extender.cache.stats import CacheStats
 from extender.cache.store import Store
-from extender.model.decode import decode_group
+from extender.decode.from_json import decode_group
 from extender.model.extended_resources import (
     NOT_COUNTED,
     asked_of_devices,

@@ -19,9 +19,9 @@ import pytest
 
 from extender.cache.stats import CacheStats
 from extender.cache.store import Store
+from extender.decode.from_json import decode_budget, decode_group, decode_pod
 from extender.groups.resolver import Resolver
-from extender.model.decode import decode_budget, decode_group, decode_pod
-from extender.model.settings import GroupSettings
+from extender.settings.settings import GroupSettings
 
 LIMIT = 3 * 2**19
 """1.5 MiB: what etcd takes in one request."""

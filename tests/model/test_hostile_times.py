@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.model.decode import decode_pod
+from extender.decode.from_json import decode_pod
 
 COUNT = 3000
 TIMES = 20

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from extender.model.interning import Interner, Memo
+from extender.decode.interning import Interner, Memo
 
 
 def test_a_memo_never_outgrows_its_limit_and_stays_right() -> None:

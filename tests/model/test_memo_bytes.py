@@ -12,6 +12,8 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from extender.decode.interning import MOST_BYTES
+from extender.decode.quantity import parse_quantity
 from extender.fit import selectors, static
 from extender.fit.selectors import parse_int64
 from extender.fit.static import static_mask
@@ -22,12 +24,10 @@ from extender.gang.plan.question import GangQuestion
 from extender.groups import koordinator, yunikorn
 from extender.groups.resolver import Resolver
 from extender.model.errors import InvalidInput
-from extender.model.interning import MOST_BYTES
 from extender.model.objects import PodShape
 from extender.model.plan import Plan, Refusal
-from extender.model.quantity import parse_quantity
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import Settings
 from tests.fit.builders import node, pod
 from tests.gang import world
 

@@ -1,4 +1,4 @@
-"""The examples follow the sources named in extender.model.podrequests."""
+"""The examples follow the sources named in extender.decode.pod_requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.model.decode import decode_pod
+from extender.decode.from_json import decode_pod
 from extender.model.errors import InvalidInput
 
 

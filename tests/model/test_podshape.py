@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from extender.model.decode import decode_pod
+from extender.decode.from_json import decode_pod
 from extender.model.errors import InvalidInput
 from extender.model.objects import (
     HostPort,

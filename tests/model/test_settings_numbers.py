@@ -11,8 +11,8 @@ import pytest
 from msgspec import inspect
 
 from extender.model.errors import InvalidInput
-from extender.model.settings import Settings
-from extender.model.settings_rules import validate
+from extender.settings.settings import Settings
+from extender.settings.settings_rules import validate
 
 IN_A_MAPPING = {"optOut": "default", "minRuntimeSeconds": "gold", "patienceSeconds": "kueue"}
 """A key that the rules of the mapping take."""

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.model.shares import Shares
+from extender.model.fair_lru import Shares
 
 MOST = 6
 

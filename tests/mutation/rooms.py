@@ -143,7 +143,7 @@ ROOMS = (
     ),
     Room(
         "parts",
-        ("extender.gang.plan.part_classes", "extender.model.group_parts"),
+        ("extender.gang.plan.part_classes", "extender.decode.group_parts"),
         ("tests/gang/test_parts.py", "tests/groups/test_parts.py"),
     ),
     Room(

@@ -13,11 +13,11 @@ from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
 from extender.kube.read_only import ReadOnlyClient
-from extender.model.settings import Settings
 from extender.observe.observe_verbs import ObserveVerbs
 from extender.observe.observer import Observer
 from extender.observe.sums import Ledger
 from extender.sandbox.apiserver import ApiServer
+from extender.settings.settings import Settings
 from tests.gang.rig import PODS, Rig
 
 

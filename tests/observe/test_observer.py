@@ -12,15 +12,15 @@ from msgspec.structs import asdict, replace
 
 from extender.gang.tell.decisions import Outcome
 from extender.model.gang import Gang
-from extender.model.mode import EnforceSettings
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Refusal
-from extender.model.policy import NamespaceSelector
 from extender.model.snapshot import Snapshot
 from extender.model.texts import rfc3339
 from extender.observe.cases import GONE_SECONDS, PART_SECONDS
 from extender.observe.observer import Observer
 from extender.observe.preemptions import SETTLE_SECONDS
+from extender.settings.mode import EnforceSettings
+from extender.settings.policy import NamespaceSelector
 from extender.wire.filter_json import FilterArgs
 from extender.wire.preempt_json import NodeVictims, PreemptArgs
 from tests.gang.rig import FAST, PODS

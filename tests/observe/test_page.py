@@ -8,7 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from extender.model.mode import ObserveSettings
+from extender.settings.mode import ObserveSettings
 from tests.cli.live_bed import Live, serving
 from tests.console.reading import Read
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.cli.main import main
+from extender.app.main import main
 from extender.model.errors import InvalidInput
 from extender.observe.charts import ceiling, chart
 from extender.observe.file import FORMAT, Report

@@ -15,16 +15,16 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from extender.cli import serve_command
-from extender.cli.main import main
+from extender.app import serve_command
+from extender.app.main import main
 from extender.gang.controller import coordinator
 from extender.model.errors import InvalidInput
-from extender.model.mode import ObserveSettings
-from extender.model.settings import BindSettings, GrpcSettings, Settings
-from extender.model.settings_rules import validate
 from extender.observe.file import decode
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.process import ExtenderProcess, write_kubeconfig
+from extender.settings.mode import ObserveSettings
+from extender.settings.settings import BindSettings, GrpcSettings, Settings
+from extender.settings.settings_rules import validate
 from tests.cli.live_bed import Live, serving
 
 KEPT = ObserveSettings(save_seconds=1.0)
@@ -168,8 +168,8 @@ def test_what_writes_is_not_even_made(monkeypatch: pytest.MonkeyPatch, tmp_path:
         ran.append(settings)
 
     monkeypatch.setattr(coordinator.Coordinator, "__init__", made)
-    monkeypatch.setattr("extender.cli.serve_command.KubeClient.__init__", made)
-    monkeypatch.setattr("extender.cli.observing.observe", observed)
+    monkeypatch.setattr("extender.app.serve_command.KubeClient.__init__", made)
+    monkeypatch.setattr("extender.app.observing.observe", observed)
     monkeypatch.setattr(serve_command, "leave_behind", lambda status: None)
     monkeypatch.setattr(sys, "setswitchinterval", lambda seconds: None)
     monkeypatch.setattr(serve_command, "configure_logs", lambda level: None)

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "extender"
 
-BY_PLACE = {"extender/model/reduce.py: Pod": "by keyword it takes a sixth of the decoding"}
+BY_PLACE = {"extender/decode/from_api.py: Pod": "by keyword it takes a sixth of the decoding"}
 """Where and of which record, and why."""
 RECORDS = ("NamedTuple", "Struct", "dataclass")
 

@@ -34,7 +34,7 @@ ANYWAY = {
     ("sandbox/scheduler.py", " nodes are available: "),
     ("sandbox/eviction.py", " healthy pods"),
     # Not behind a number: an address with its verb, a dialect.
-    ("cli/plugin_rules.py", " binds"),
+    ("check/plugin_rules.py", " binds"),
     ("groups/registry.py", " groups state their own unit, leave it out"),
     # Behind a number that cannot be 1, or that was made into words before.
     ("gang/plan/evicted_before.py", " times"),

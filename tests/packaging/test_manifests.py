@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.cli import check_command, config
-from extender.cli.documents import Document
-from extender.cli.rights_rules import (
+from extender.check import config
+from extender.check.documents import Document
+from extender.check.rights_rules import (
     CLUSTER_RIGHTS,
     OPTIONAL_RIGHTS,
     OWN_RIGHTS,
     GrantedRights,
     rights_findings,
 )
+from extender.cli import check_command
 from tests.cli.installations import WAYS
 from tests.controlplane.releases import RELEASES
 from tests.controlplane.scheduler import EXTENDER

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from extender.model.cost_order import LEVELS, ORDERS
 from extender.server.debug import INDEX
+from extender.settings.cost_order import LEVELS, ORDERS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 LINES = {

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.model.settings import Settings
 from extender.sandbox.ports import Ports
+from extender.settings.settings import Settings
 from tests.controlplane.client import AGGREGATED, ApiError
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pod

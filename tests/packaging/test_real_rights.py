@@ -18,8 +18,8 @@ from extender.gang.core.record import Record
 from extender.gang.status.group_conditions import TYPE
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Seat
-from extender.model.settings import Settings
 from extender.sandbox.ports import Ports
+from extender.settings.settings import Settings
 from tests.controlplane.client import Client
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.credentials import EXTENDER_USER
@@ -117,7 +117,7 @@ def start_extender(cluster: Cluster, port: int, directory: Path) -> Process:
         "leadership: {enabled: true}\n"
         "status: {seconds: 1}\n"
     )
-    command = [sys.executable, "-m", "extender.cli.main", "serve", f"--config={config}"]
+    command = [sys.executable, "-m", "extender.app.main", "serve", f"--config={config}"]
     process = Process(
         "extender",
         [*command, f"--kubeconfig={cluster.control_plane.extender_kubeconfig}"],

@@ -9,8 +9,8 @@ import aiohttp
 import msgspec
 import pytest
 
-from extender.model.mode import ObserveSettings
-from extender.model.settings import Settings
+from extender.settings.mode import ObserveSettings
+from extender.settings.settings import Settings
 from tests.cli.live_bed import serving
 from tools.docs import reference
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from extender.cli.catalogue import RULES
+from extender.check.catalogue import RULES
 from tests.packaging.manifests import ROOT
 
 TEXT = (ROOT / "docs" / "security.md").read_text()

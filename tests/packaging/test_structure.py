@@ -178,7 +178,10 @@ def test_the_map_of_the_search_names_every_file() -> None:
     }
     elsewhere = {
         path.name
-        for folder in (PACKAGE / "gang", PACKAGE / "cli", PACKAGE / "model", ROOT / "tests")
+        for folder in (
+            *(PACKAGE / room for room in ("app", "decode", "gang", "model", "settings")),
+            ROOT / "tests",
+        )
         for path in folder.rglob("*.py*")
     }
     assert named - here - elsewhere == {"setup.py"}

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.model.settings import BindSettings, GrpcSettings, SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess
+from extender.settings.settings import BindSettings, GrpcSettings, SeatSettings, Settings
 from tests.controlplane.build import ensure_plugin
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.scheduler import plugin_config

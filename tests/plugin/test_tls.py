@@ -15,9 +15,9 @@ import pytest
 import trustme
 from msgspec.structs import replace
 
-from extender.model.settings import GrpcSettings, Settings
 from extender.sandbox.ports import Ports
 from extender.sandbox.process import ExtenderProcess
+from extender.settings.settings import GrpcSettings, Settings
 from tests.controlplane.cluster import Cluster
 from tests.plugin.stage import SECONDS, Stage, staged
 from tests.plugin.telling import ENDED

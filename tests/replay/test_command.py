@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from extender.app.main import main
 from extender.cli.exit_statuses import BAD_INPUT, OK
-from extender.cli.main import main
 
 TRACE = """job_id,submission_time,duration,num_gpu
 low,0,7200,16

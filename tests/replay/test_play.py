@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import settings as tries
 from hypothesis import strategies as st
 
-from extender.model.cost_order import ORDERS
 from extender.replay.cluster import Cluster, Work
 from extender.replay.figures import HOUR, figures, nodes_for, quantile
 from extender.replay.planned import Planned
 from extender.replay.play import POD_BY_POD, POLICIES, WAP_37, WAP_38, ReplaySettings, play
 from extender.replay.trace import Job
+from extender.settings.cost_order import ORDERS
 
 GANGS = (*ORDERS, WAP_37, WAP_38)
 """Policies under which a gang is evicted whole."""

@@ -54,7 +54,7 @@ class ReplicaProcess:
         kubeconfig: Path,
         settings: Mapping[str, Any],
         *,
-        serve: Sequence[str] = ("extender.cli.main", "serve"),
+        serve: Sequence[str] = ("extender.app.main", "serve"),
     ) -> None:
         self._serve = serve
         self.name = name

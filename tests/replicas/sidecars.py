@@ -68,7 +68,7 @@ def sidecars(
     *,
     lease: dict[str, float] | None = None,
     election: dict[str, Any] | None = None,
-    serve: tuple[str, ...] = ("extender.cli.main", "serve"),
+    serve: tuple[str, ...] = ("extender.app.main", "serve"),
 ) -> Iterator[tuple[Sidecar, Sidecar]]:
     """Start both; the first scheduler of the pair is the one that leads."""
     cluster.control_plane.stop_scheduler()

@@ -18,7 +18,7 @@ import msgspec
 from extender.gang.leader_election.elector import Elector
 from extender.gang.runtime.clocks import Clocks
 from extender.kube.api_errors import Conflict, NotFound, Unavailable
-from extender.model.settings import LeadershipSettings
+from extender.settings.settings import LeadershipSettings
 
 Lease = dict[str, Any]
 

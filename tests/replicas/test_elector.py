@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from extender.gang.leader_election.lease import ASKED
 from extender.model.errors import InvalidInput
-from extender.model.settings import LeadershipSettings, Settings
-from extender.model.settings_rules import validate
+from extender.settings.settings import LeadershipSettings, Settings
+from extender.settings.settings_rules import validate
 from tests.replicas.simulated import Faults, LeaseServer, Replica, now, simulate
 
 LEASE = LeadershipSettings(enabled=True)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from extender.app.replica import Replica
 from extender.cache.cache import Cache
-from extender.cli.replica import Replica
 from extender.gang.controller.coordinator import Coordinator
 from extender.gang.controller.heartbeats import Heartbeats
 from extender.gang.controller.wiring import coordinate
@@ -21,11 +21,11 @@ from extender.gang.leader_election.leadership import Leadership
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
 from extender.model.errors import NotReady
-from extender.model.settings import CacheSettings, LeadershipSettings, Settings
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.faults import Fault
 from extender.sandbox.process import write_kubeconfig
 from extender.sandbox.resources import LEASES, PODS
+from extender.settings.settings import CacheSettings, LeadershipSettings, Settings
 from extender.verbs.leading import LeadersVerbs
 from extender.wire.filter_json import FilterArgs
 from tests.gang.world import pod

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from extender.cli.main import main
+from extender.app.main import main
 from extender.model.errors import InvalidInput
-from extender.model.settings import Settings
 from extender.sandbox.command import find, run_sandbox, scenario_titles
+from extender.settings.settings import Settings
 
 SHORT = """
 name: short
@@ -79,7 +79,7 @@ def test_who_is_told_to_stop_leaves_nothing_behind(tmp_path: Path, how: signal.S
     scenario, home = tmp_path / "short.yaml", tmp_path / "home"
     scenario.write_text(SHORT.replace("EVICTED", "{}"))
     home.mkdir()
-    command = [sys.executable, "-m", "extender.cli.main", "sandbox", str(scenario), "--keep"]
+    command = [sys.executable, "-m", "extender.app.main", "sandbox", str(scenario), "--keep"]
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

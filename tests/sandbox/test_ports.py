@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from extender.model.settings import Settings
 from extender.sandbox.ports import Ports
 from extender.sandbox.process import ExtenderProcess
+from extender.settings.settings import Settings
 
 
 def bind(port: int) -> None:

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from extender.model.errors import InvalidInput
-from extender.model.settings import Settings
 from extender.sandbox.scenario import ScenarioStep, expand, scaled
 from extender.sandbox.scenario_file import configured, load, packaged, parse
+from extender.settings.settings import Settings
 
 GOOD = """
 name: x

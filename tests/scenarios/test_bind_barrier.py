@@ -16,8 +16,8 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
-from extender.model.settings import BindSettings, SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess
+from extender.settings.settings import BindSettings, SeatSettings, Settings
 from tests.controlplane.client import wait_for
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pod

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from extender.model.settings import Settings
 from extender.sandbox.process import ExtenderProcess
+from extender.settings.settings import Settings
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pdb, make_pod
 

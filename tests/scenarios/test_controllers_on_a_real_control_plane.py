@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from extender.groups.indexed_job import INDEX
 from extender.groups.scheduling_plugins_label import MIN_LABEL, NAME_LABEL
-from extender.model.settings import GroupSettings, SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess
+from extender.settings.settings import GroupSettings, SeatSettings, Settings
 from tests.clients.jobset_objects import removed, uids
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.credentials import EXTENDER_USER

@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 from msgspec.structs import replace
 
-from extender.model.settings import CacheSettings, Settings
 from extender.sandbox.process import ExtenderProcess
+from extender.settings.settings import CacheSettings, Settings
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pod
 

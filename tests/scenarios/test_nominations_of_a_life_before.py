@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from extender.model.policy import DEFAULT, EVERYBODY, PolicySettings
-from extender.model.settings import Settings
 from extender.sandbox.process import ExtenderProcess
+from extender.settings.policy import DEFAULT, EVERYBODY, PolicySettings
+from extender.settings.settings import Settings
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pod
 

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.model.policy import DEFAULT, EVERYBODY, PolicySettings
-from extender.model.settings import SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess
+from extender.settings.policy import DEFAULT, EVERYBODY, PolicySettings
+from extender.settings.settings import SeatSettings, Settings
 from tests.controlplane.cleaning import Baseline
 from tests.controlplane.client import Client, Object
 from tests.controlplane.cluster import Cluster

@@ -17,11 +17,11 @@ import pytest
 from msgspec.structs import replace
 
 from extender.kube.client import KubeClient
-from extender.model.settings import Settings
 from extender.sandbox.command import sandbox
 from extender.sandbox.process import ExtenderProcess
 from extender.sandbox.scenario_file import configured, load, packaged
 from extender.sandbox.world import World
+from extender.settings.settings import Settings
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rights import grant_manifest
 from tests.controlplane.scheduler import scheduler_config

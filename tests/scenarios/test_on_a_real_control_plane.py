@@ -13,10 +13,10 @@ import pytest
 from msgspec.structs import replace
 
 from extender.kube.client import KubeClient
-from extender.model.settings import SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess
 from extender.sandbox.scenario import Scenario
 from extender.sandbox.scenario_file import configured, load, packaged
+from extender.settings.settings import SeatSettings, Settings
 from tests.controlplane import crds
 from tests.controlplane.cluster import Cluster
 from tests.scenarios.older import without_pod_groups

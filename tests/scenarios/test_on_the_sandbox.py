@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from extender.kube.client import KubeClient
-from extender.model.settings import Settings
 from extender.sandbox.command import sandbox
 from extender.sandbox.scenario import scaled
 from extender.sandbox.scenario_file import configured, load, packaged
+from extender.settings.settings import Settings
 from tests.scenarios.older import without_pod_groups
 from tests.scenarios.playing import play
 

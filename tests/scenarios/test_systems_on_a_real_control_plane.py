@@ -26,9 +26,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.model.custom_groups import CustomGroup
-from extender.model.settings import GroupSettings, SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess
+from extender.settings.custom_groups import CustomGroup
+from extender.settings.settings import GroupSettings, SeatSettings, Settings
 from tests.controlplane import crds
 from tests.controlplane.client import Client
 from tests.controlplane.cluster import Cluster

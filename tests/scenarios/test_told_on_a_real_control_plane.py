@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from extender.gang.status.group_conditions import TYPE
 from extender.kube.client import FIELD_MANAGER
-from extender.model.settings import SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess
+from extender.settings.settings import SeatSettings, Settings
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pod
 

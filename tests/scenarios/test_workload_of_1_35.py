@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.model.settings import SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess
+from extender.settings.settings import SeatSettings, Settings
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pod
 from tests.controlplane.rights import grant_manifest

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from extender.model.settings import BindSettings, GrpcSettings, Settings
 from extender.sandbox.process import ExtenderProcess
+from extender.settings.settings import BindSettings, GrpcSettings, Settings
 from tests.controlplane.build import ensure_plugin
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.scheduler import BINDER, plugin_config, scheduler_config

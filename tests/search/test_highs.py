@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from extender.gang.plan.planner import Planner
 from extender.groups.resolver import Resolver
-from extender.model.settings import Settings
 from extender.search import solver
 from extender.search.highs import by_level as highs
 from extender.search.highs import package as highs_package
@@ -24,6 +23,7 @@ from extender.search.highs.rows import covers
 from extender.search.problem import Infeasible, Limits, MemberClass, Problem, Solution, Unit
 from extender.search.problem.stop import Countdown, Stop
 from extender.search.problem.verify import verify
+from extender.settings.settings import Settings
 from tests.search.build import COMPILED
 from tests.search.gangs import leader_and_workers, three_kinds
 from tests.search.generate import kinds, small

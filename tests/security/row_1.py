@@ -112,7 +112,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "an open port: serve does not start",
-        "extender/cli/listener_rules.py",
+        "extender/check/listener_rules.py",
         "if is_open(server) and not (allowed and server.allow_open_port):",
         "if False:",
         f"{TEST_LISTENERS}test_serve_does_not_start",
@@ -120,7 +120,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "an open port has to be allowed twice",
-        "extender/cli/listener_rules.py",
+        "extender/check/listener_rules.py",
         "not (allowed and server.allow_open_port)",
         "not (allowed or server.allow_open_port)",
         f"{TEST_LISTENERS}test_an_open_port_has_to_be_allowed_twice",
@@ -128,7 +128,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "an open port is an error in check",
-        "extender/cli/listener_rules.py",
+        "extender/check/listener_rules.py",
         'yield broken("open-port"',
         'yield broken("open-metrics"',
         f"{TEST_LISTENERS}test_check_calls_it_an_error",
@@ -152,7 +152,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "gRPC refuses an open port",
-        "extender/model/grpc_address.py",
+        "extender/settings/grpc_address.py",
         "if address.local or (checked and names):",
         "if True:",
         "tests/grpc_api/test_listening.py::test_an_open_port_is_refused",

@@ -52,7 +52,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "dense mappings are not read",
-        "extender/model/metadata.py",
+        "extender/decode/metadata.py",
         "    if dense(text):\n        return NOTHING\n",
         "",
         f"{TEST_MEMORY}test_a_pod_costs_at_most_four_times_its_size[labels]",
@@ -60,7 +60,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "kinds of resources are bounded",
-        "extender/model/podrequests.py",
+        "extender/decode/pod_requests.py",
         "if len(asked) <= MOST_RESOURCES:",
         "if True:",
         f"{TEST_MEMORY}test_a_pod_costs_at_most_four_times_its_size[requests]",
@@ -68,7 +68,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "large parts are not remembered",
-        "extender/model/metadata.py",
+        "extender/decode/metadata.py",
         "return value if len(key) > LARGE else put(",
         "return put(",
         f"{TEST_MEMORY}test_many_large_objects_do_not_pile_up_in_the_memos",
@@ -76,7 +76,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "memos are bounded by bytes",
-        "extender/model/interning.py",
+        "extender/decode/interning.py",
         "self._bytes + size > self._most_bytes:\n            self.clear()",
         "False:\n            self.clear()",
         "tests/model/test_interning.py::test_both_are_bounded_by_bytes",
@@ -84,7 +84,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "what kube-scheduler named is bounded for all pods together",
-        "extender/model/shares.py",
+        "extender/model/fair_lru.py",
         "while self.size > self._most and",
         "while False and",
         "tests/gang/test_accepted_nodes.py::test_a_tenants_pods_with_claims_do_not_fill_the_memory",
@@ -92,7 +92,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "who has most loses its oldest",
-        "extender/model/shares.py",
+        "extender/model/fair_lru.py",
         "most = max(others,",
         "most = min(others,",
         "tests/gang/test_accepted_nodes.py::test_who_has_most_loses_its_oldest",
@@ -100,7 +100,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "constraints that are too many are not read",
-        "extender/model/podshape.py",
+        "extender/decode/pod_placement.py",
         "if any(part is not NO_RAW and dense(bytes(part)) for part in parts):",
         "if False:",
         "tests/model/test_hostile_sizes.py::test_a_pod_costs_at_most_four_times_its_size[tolerations]",
@@ -108,7 +108,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "selectors that are too large match nothing",
-        "extender/model/podshape.py",
+        "extender/decode/pod_placement.py",
         "    if not data or dense(data):\n        return None\n",
         "    if not data:\n        return None\n",
         f"{TEST_MEMORY}test_other_objects_cost_at_most_four_times_their_size[budget values]",

@@ -7,7 +7,7 @@ from tests.security.mutant import Mutant
 ROW = 4
 SHIELDS = "extender/gang/incremental/protection.py"
 JUDGE = "extender/gang/incremental/preemptability.py"
-POLICY = "extender/model/policy.py"
+POLICY = "extender/settings/policy.py"
 TEST_OWNER_BUDGETS = "tests/gang/test_owner_budgets.py::TestGangsThatGoWhole::"
 TEST_OPT_OUTS = "tests/gang/test_opt_outs.py::"
 
@@ -136,7 +136,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "a PodGroup has no more than 256 parts",
-        "extender/model/group_parts.py",
+        "extender/decode/group_parts.py",
         "if count > MOST_PARTS:",
         "if False:",
         "tests/groups/test_parts.py::TestVolcano::test_malformed_minima_are_named",

@@ -194,7 +194,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "what is limited is a metric",
-        "extender/cli/limit_metrics.py",
+        "extender/app/replica_metrics.py",
         "lambda: dict(replica.coordinator.admission.counted),",
         "lambda: {},",
         f"{TEST_LIMITS}test_what_is_limited_is_a_metric",
@@ -202,7 +202,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "gangs are suspended as long as nobody says otherwise",
-        "extender/model/settings.py",
+        "extender/settings/settings.py",
         "give_ups: int = 3",
         "give_ups: int = 0",
         "tests/cli/test_limit_rules.py::test_every_rule_has_a_case_and_the_defaults_break_none",
@@ -210,7 +210,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "grace is cut as long as nobody says otherwise",
-        "extender/model/settings.py",
+        "extender/settings/settings.py",
         "longest_grace_seconds: int = 3600",
         "longest_grace_seconds: int = 1_000_000_000",
         "tests/cli/test_limit_rules.py::test_every_rule_has_a_case_and_the_defaults_break_none",

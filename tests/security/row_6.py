@@ -103,7 +103,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "time is shared as long as nobody says otherwise",
-        "extender/model/settings.py",
+        "extender/settings/settings.py",
         "namespace_share: float = 0.5",
         "namespace_share: float = 1.0",
         "tests/cli/test_limit_rules.py::test_every_rule_has_a_case_and_the_defaults_break_none",

@@ -152,7 +152,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "check finds who else may write records",
-        "extender/cli/record_rules.py",
+        "extender/check/tenant_rules.py",
         "if strangers and writes and (",
         "if False and (",
         f"{FOUND}[editors beside the records, second scheduler]",
@@ -160,7 +160,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "records are not kept where others write",
-        "extender/cli/policy_rules.py",
+        "extender/check/tenant_rules.py",
         "if seats.record_namespace in SHARED_NAMESPACES and not seats.record_key_file:",
         "if False:",
         f"{FOUND}[records beside others', second scheduler]",

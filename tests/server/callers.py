@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from extender.model.settings import ServerSettings
+from extender.settings.settings import ServerSettings
 from tests.server.doubles import Running
 from tests.wire.documents import dump, filter_by_name
 

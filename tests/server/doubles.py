@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from extender.model.settings import ServerSettings
 from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server
 from extender.server.metrics import Metrics
 from extender.server.rules import Rules
 from extender.server.tokens import Tokens
+from extender.settings.settings import ServerSettings
 from extender.wire.bind_json import BindArgs, BindResult
 from extender.wire.filter_json import FilterArgs, FilterResult, HostPriority
 from extender.wire.preempt_json import PreemptArgs, PreemptResult

@@ -7,7 +7,7 @@ from typing import Any
 
 import aiohttp
 
-from extender.model.settings import ServerSettings
+from extender.settings.settings import ServerSettings
 from tests.server.doubles import Running, running
 
 FEW = ServerSettings(port=0, drain_seconds=5.0, max_connections=4)

@@ -11,7 +11,7 @@ import asyncio
 import aiohttp
 import pytest
 
-from extender.model.settings import ServerSettings
+from extender.settings.settings import ServerSettings
 from tests.server.callers import connect
 from tests.server.doubles import running
 from tests.wire.documents import dump, filter_by_name

@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 from msgspec.structs import replace
 
-from extender.model.settings import ServerSettings
+from extender.settings.settings import ServerSettings
 from tests.server.callers import HEAD, QUESTION, SHORT, answer, connect, refused, works
 from tests.server.doubles import Gate, Running, running
 from tests.server.test_tls import Files, status, trusting

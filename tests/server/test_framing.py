@@ -12,9 +12,9 @@ import aiohttp
 import pytest
 import structlog
 
-from extender.model.settings import ServerSettings
 from extender.server.connections import Connections, ListenerLimits
 from extender.server.debug import MADE
+from extender.settings.settings import ServerSettings
 from tests.server.callers import QUESTION, Streams, answer, connect
 from tests.server.doubles import Row, running
 

@@ -13,9 +13,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from extender.model.settings import ServerSettings
 from extender.server import debug
 from extender.server.diagnostics import Health
+from extender.settings.settings import ServerSettings
 from tests.server.doubles import Row, Running, Source, running
 from tests.wire.documents import dump, filter_by_name
 

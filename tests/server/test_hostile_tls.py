@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from msgspec.structs import replace as replace_settings
 
-from extender.model.settings import ServerSettings
 from extender.server.tls import Certificates
+from extender.settings.settings import ServerSettings
 from tests.server.callers import refused
 from tests.server.doubles import running
 from tests.server.test_tls import REFUSED, Files, status, trusting

@@ -14,8 +14,8 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from extender.model.errors import InvalidInput
-from extender.model.settings import ServerSettings
 from extender.server.lifecycle import stop_on_signals
+from extender.settings.settings import ServerSettings
 from tests.server.doubles import Gate, Running, running
 from tests.wire.documents import dump, filter_by_name
 

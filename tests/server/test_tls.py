@@ -15,10 +15,10 @@ import trustme
 from msgspec.structs import replace as replace_settings
 
 from extender.model.errors import InvalidInput
-from extender.model.settings import ServerSettings
 from extender.server import tls
 from extender.server.metrics import Metrics
 from extender.server.tls import Certificates
+from extender.settings.settings import ServerSettings
 from tests.server.doubles import running
 from tests.wire.documents import dump, filter_by_name
 

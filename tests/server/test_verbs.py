@@ -11,8 +11,8 @@ import aiohttp
 import pytest
 
 from extender.model.errors import InvalidInput, NotReady
-from extender.model.settings import ServerSettings
 from extender.server import answers
+from extender.settings.settings import ServerSettings
 from extender.wire.filter_json import FilterArgs
 from tests.server.doubles import Gate, Running, running
 from tests.wire.documents import dump, filter_by_name, filter_by_node, node, preempt_meta

@@ -7,8 +7,8 @@ from math import inf
 from typing import Any
 
 from extender.kube.api_errors import ApiError
-from extender.model.settings import Settings
 from extender.sandbox.storage import DELETED, Storage, StorageChange
+from extender.settings.settings import Settings
 from tests.simulation.binding_checks import BindingChecks
 from tests.simulation.broken import Unit, Violation
 from tests.simulation.budgeting import BudgetChecks

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from extender.model.mode import EnforceSettings
-from extender.model.policy import NamespaceSelector
 from extender.sandbox.resources import NAMESPACES
+from extender.settings.mode import EnforceSettings
+from extender.settings.policy import NamespaceSelector
 from tests.simulation.chance import Chance
 from tests.simulation.happening import Happening
 from tests.simulation.host import Host

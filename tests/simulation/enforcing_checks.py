@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from extender.gang.controller.notifier import SEAT_ANNOTATION
-from extender.model.settings import Settings
+from extender.settings.settings import Settings
 from tests.simulation.client import Request
 from tests.simulation.enforcing import LABEL
 from tests.simulation.host import Host

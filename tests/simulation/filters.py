@@ -7,7 +7,7 @@ test_filters.py compares the two.
 
 from __future__ import annotations
 
-from extender.model.decode import decode_pod
+from extender.decode.from_json import decode_pod
 from extender.model.objects import Pod, Requests
 from extender.sandbox.api_status import Obj
 from extender.sandbox.cluster import ClusterState

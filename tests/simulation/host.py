@@ -21,11 +21,11 @@ from extender.groups.resolver import Resolver
 from extender.kube.api_errors import ApiError
 from extender.model.errors import NotReady
 from extender.model.objects import Node, Pod
-from extender.model.settings import Settings
 from extender.observe.observe_verbs import ObserveVerbs
 from extender.observe.observer import Observer
 from extender.observe.sums import Ledger
 from extender.server.verb_calls import Verbs
+from extender.settings.settings import Settings
 from extender.verbs.room_beside_reservations import Spare
 from extender.verbs.verbs import ExtenderVerbs
 from tests.simulation.client import SimClient
@@ -66,7 +66,7 @@ class Stop(asyncio.Event):
 
 
 def observe(coordinator: Coordinator, change: Change) -> None:
-    """Tell what the cache reports, as extender/cli/replica.py does."""
+    """Tell what the cache reports, as extender/app/replica.py does."""
     old, new = change.old, change.new
     if isinstance(old, Pod | None) and isinstance(new, Pod | None):
         coordinator.observe(old, new)
@@ -207,7 +207,7 @@ class Host:
             self.ended(error)
 
     async def _observe(self, client: SimClient, stop: asyncio.Event) -> None:
-        """Do what ``serve`` does with ``mode: observe`` (extender/cli/observing.py)."""
+        """Do what ``serve`` does with ``mode: observe`` (extender/app/observing.py)."""
         cache = self._cache_of(client, self._random())
         observer = Observer(
             cache,

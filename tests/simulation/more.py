@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from extender.model.fairness import FairnessSettings
-from extender.model.settings import BindSettings
+from extender.settings.fairness import FairnessSettings
+from extender.settings.settings import BindSettings
 from tests.simulation.budgeting import budgeting
 from tests.simulation.chance import Chance
 from tests.simulation.enforcing import enforcing

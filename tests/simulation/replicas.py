@@ -18,8 +18,8 @@ from extender.gang.controller.coordinator import Coordinator
 from extender.gang.leader_election.elector import Elector
 from extender.gang.runtime.clocks import Clocks
 from extender.model.errors import NotReady
-from extender.model.settings import LeadershipSettings, Settings
 from extender.server.verb_calls import Verbs
+from extender.settings.settings import LeadershipSettings, Settings
 from extender.verbs.leading import LeadersVerbs
 from tests.simulation.client import SimClient
 from tests.simulation.host import RECORDS, Host, SimClock, fill, observe

@@ -6,8 +6,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE
-from extender.model.policy import DEFAULT, WHOLE_GANGS, PolicySettings
-from extender.model.settings import (
+from extender.settings.policy import DEFAULT, WHOLE_GANGS, PolicySettings
+from extender.settings.settings import (
     CacheSettings,
     EvictionSettings,
     GroupSettings,

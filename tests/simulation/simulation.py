@@ -16,9 +16,9 @@ from msgspec import Struct
 from extender.gang.tell import decisions
 from extender.gang.tell.listener import Listener
 from extender.kube.api_errors import ApiError
-from extender.model.settings import Settings
 from extender.sandbox.resources import PRIORITY_CLASSES
 from extender.sandbox.sampling import NodeSampling
+from extender.settings.settings import Settings
 from tests.simulation.broken import Violation
 from tests.simulation.calm import Calm
 from tests.simulation.chance import Chance

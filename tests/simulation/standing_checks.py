@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from extender.model.settings import Settings
 from extender.sandbox.storage import Storage
+from extender.settings.settings import Settings
 from tests.simulation.broken import Unit
 from tests.simulation.faults import Faults
 from tests.simulation.host import Host

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.model.decode import decode_pod
+from extender.decode.from_json import decode_pod
 from extender.sandbox.api_status import Obj
 from extender.sandbox.cluster import ClusterState
 from tests.simulation import objects

@@ -10,10 +10,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from extender.model.settings import ServerSettings, Settings
 from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server
 from extender.server.metrics import Metrics
+from extender.settings.settings import ServerSettings, Settings
 from tests.gang.rig import PODS, Rig
 from tests.grpc_api.site import LOCAL, calling, serving_rig
 from tests.verbs.transports import OverGrpc, OverHttp, Transport

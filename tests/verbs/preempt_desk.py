@@ -17,8 +17,8 @@ from extender.model.errors import NotReady
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE, Gang
 from extender.model.objects import Node, Pod
 from extender.model.plan import Code, Plan, Refusal
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import Settings
 from extender.verbs.context import Context
 from extender.verbs.pod_lookup import PodLookup
 from extender.verbs.preempt import Preempt

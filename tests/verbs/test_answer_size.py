@@ -11,16 +11,16 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from extender.decode.from_json import decode_pod
 from extender.fit.static import PodClass
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
-from extender.model.decode import decode_pod
 from extender.model.names import label_key_problem, label_value_problem, quoted
 from extender.model.objects import NodeSelectorTerm, Pod, PodShape, Requirement
 from extender.model.plan import Refusal
-from extender.model.settings import Settings
 from extender.model.texts import MOST_BYTES, cut, some
+from extender.settings.settings import Settings
 from extender.verbs.filter import hold_back
 from extender.wire.filter_json import FilterArgs, encode_filter_result
 from tests.gang.world import node, pod, snapshot

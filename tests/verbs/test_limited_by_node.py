@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from extender.decode.from_json import decode_node, decode_pod
 from extender.gang.core.reservations import Preemption, Reservations
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.grpc_api.seats import SeatBoard
-from extender.model.decode import decode_node, decode_pod
 from extender.model.extended_resources import of_node, of_pod
 from extender.model.objects import Node, Pod
 from extender.model.plan import Plan, Seat, Victim

@@ -19,10 +19,10 @@ from extender.gang.plan.booking import BookedAmounts, Booking, BookingClaim
 from extender.gang.plan.idle_room import capacity, idle, largest_share
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.runtime.cluster_source import PlanningSource
-from extender.model.fairness import FairnessSettings
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
+from extender.settings.fairness import FairnessSettings
 
 ALL_SECONDS = 5.0
 """How often all nodes are looked at anew: what is known of ends changes with time alone."""

@@ -32,11 +32,11 @@ from extender.gang.plan.booking import SLACK_SECONDS, Booking
 from extender.gang.plan.ends import End, RunTimes, end_of
 from extender.gang.plan.fair_turns import MOST_NAMESPACES
 from extender.gang.runtime.clocks import Clocks
-from extender.model.fairness import FairnessSettings
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
+from extender.settings.fairness import FairnessSettings
 
 LONGEST_BEHIND = 7 * 24 * 3600.0
 """No namespace stands behind for longer after one loss."""

@@ -41,9 +41,9 @@ from extender.gang.runtime.cluster_source import ClusterSource, PlanningSource
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Code, Hold, Plan, Refusal
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted, rfc3339
+from extender.settings.settings import Settings
 
 log = structlog.get_logger("gang")
 

@@ -23,18 +23,18 @@ from urllib.parse import quote
 
 import structlog
 
+from extender.decode.from_api import PREEMPTED
+from extender.decode.from_json import decode_budget
 from extender.gang.runtime.background import each
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.listener import Listener, Removal
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
 from extender.kube.gate import REQUEST_SECONDS, CalledOff, answered, while_wanted
-from extender.model.decode import decode_budget
 from extender.model.objects import DisruptionBudget
 from extender.model.plan import Victim
-from extender.model.reduce import PREEMPTED
-from extender.model.settings import EvictionSettings
 from extender.model.texts import rfc3339
+from extender.settings.settings import EvictionSettings
 
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 5.0

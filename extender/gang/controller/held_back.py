@@ -27,9 +27,9 @@ from extender.gang.plan.nominated import victims_leave
 from extender.gang.runtime.background import Background, each
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.runtime.cluster_source import ClusterSource
-from extender.model.bounds import OVERSIZE
+from extender.model.fair_lru import Shares
+from extender.model.memory_limits import OVERSIZE
 from extender.model.objects import EXCLUSIVE_DISK, VOLUME_CLAIM, Pod
-from extender.model.shares import Shares
 from extender.model.snapshot import Snapshot
 
 MAX_UNSEEN = 256

@@ -43,8 +43,8 @@ from extender.groups.resolver import Resolver
 from extender.kube.api import KubeApi
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)

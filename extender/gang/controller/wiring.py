@@ -20,7 +20,7 @@ from extender.gang.scheduler_view.assumed_pods import BLIND_SECONDS
 from extender.gang.tell.listener import Listener
 from extender.groups.resolver import Resolver
 from extender.kube.api import KubeApi
-from extender.model.settings import Settings
+from extender.settings.settings import Settings
 
 
 def coordinate(

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from extender.gang.core.reservations import Preemption
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.plan import Victim
-from extender.model.settings import SeatSettings
 from extender.model.texts import counted
+from extender.settings.settings import SeatSettings
 
 PLANNED_SECONDS = 30.0
 """How long rehearsal and record may take before the seats go back."""

@@ -25,8 +25,8 @@ from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import DisruptionBudget, GangKey, Pod
 from extender.model.plan import Victim
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.settings.settings import Settings
 
 
 class KeptGangs:

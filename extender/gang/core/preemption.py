@@ -67,9 +67,9 @@ from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.gang import Gang
 from extender.model.objects import DisruptionBudget, GangKey, Pod
 from extender.model.plan import Code, Hold, Plan, Seat, Victim
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.model.texts import all_of, counted, some
+from extender.settings.settings import Settings
 
 ANSWER_SECONDS = 10.0
 """After how long a member that was told its seat and is not bound is not on its way any more."""

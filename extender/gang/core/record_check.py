@@ -12,8 +12,8 @@ from extender.gang.core.record import Record
 from extender.gang.plan.single import SINGLE
 from extender.gang.plan.validity import Resolves, present
 from extender.model.plan import Victim
-from extender.model.policy import SYSTEM_CRITICAL
 from extender.model.snapshot import Snapshot
+from extender.settings.policy import SYSTEM_CRITICAL
 
 HIGHEST = SYSTEM_CRITICAL + 1000
 """system-node-critical, the highest priority there is."""

@@ -30,9 +30,9 @@ from extender.gang.status.notices import Notices
 from extender.model.gang import Gang
 from extender.model.objects import DEFAULT_SCHEDULER, GangKey, Pod
 from extender.model.plan import Code, Plan, Refusal, Victim
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.model.texts import rfc3339
+from extender.settings.settings import Settings
 
 
 class Admission:

@@ -34,10 +34,10 @@ from extender.gang.runtime.background import Background
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.runtime.signature import Signer, digest_of
 from extender.kube.api import KubeApi
-from extender.model.fairness import ProtectionSettings
 from extender.model.objects import Pod
 from extender.model.snapshot import EMPTY, SparedPod
 from extender.model.texts import rfc3339
+from extender.settings.fairness import ProtectionSettings
 
 log = structlog.get_logger("gang")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from extender.decode.quantity import format_resource
 from extender.fit.member_rules import affinity_mask
 from extender.fit.view import ClusterView
 from extender.model.gang import Gang
 from extender.model.objects import Pod
-from extender.model.quantity import format_resource
 from extender.model.texts import some
 
 PER_POD_LABELS = frozenset(

@@ -6,8 +6,8 @@ A namespace that is not known (yet) is nobody's: its labels may say anything.
 from __future__ import annotations
 
 from extender.fit.selectors import matches
-from extender.model.mode import EnforceSettings
 from extender.model.snapshot import Snapshot
+from extender.settings.mode import EnforceSettings
 
 NOT_ENFORCED = "namespace {} is not among enforce.namespaces"
 

@@ -14,6 +14,7 @@ from itertools import compress
 from math import inf
 from typing import TYPE_CHECKING
 
+from extender.decode.interning import MOST_BYTES, Memo, Recent
 from extender.fit.selector_index import SelectorIndex
 from extender.fit.static import node_kinds, static_mask
 from extender.gang.incremental.classes import classes_of
@@ -23,11 +24,9 @@ from extender.gang.incremental.victim_costs import VictimCosts
 from extender.gang.incremental.victims import VictimUnit
 from extender.groups.composite import unit_key
 from extender.groups.resolver import Resolver
-from extender.model.bounds import weigh
 from extender.model.gang import Gang
-from extender.model.interning import MOST_BYTES, Memo, Recent
+from extender.model.memory_limits import weigh
 from extender.model.objects import Node, Pod, PodShape, PriorityClass, Requests
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot, differing
 from extender.search.census import (
     FREE,
@@ -40,6 +39,7 @@ from extender.search.census import (
     Seatings,
 )
 from extender.search.solver import open_census
+from extender.settings.settings import Settings
 
 if TYPE_CHECKING:
     from extender.search.core.census import Census as CompiledCensus

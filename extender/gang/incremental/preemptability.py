@@ -34,9 +34,9 @@ from extender.gang.incremental.victims import (
 from extender.groups.yunikorn import is_placeholder
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.search.census import FREE, STAYS
+from extender.settings.settings import Settings
 
 NEVER = "preemptionPolicy of the gang is Never"
 NOT_IN_TIME = "terminates, but not within the patience"

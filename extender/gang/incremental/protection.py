@@ -3,7 +3,7 @@
 Four kinds: what the administrator has set (protected namespaces, a least run time, what a
 PriorityClass tolerates, static pods), what the API server has refused lately, that it was evicted
 before (extender.gang.plan.evicted_before), and what the pod's owner has asked for. The last counts
-as far as the administrator's policy lets it (extender.model.policy), and never against
+as far as the administrator's policy lets it (extender.settings.policy), and never against
 system-critical priorities.
 """
 
@@ -20,17 +20,17 @@ from extender.gang.incremental.victims import lingers
 from extender.model.gang import Gang
 from extender.model.objects import LabelSelector, Pod
 from extender.model.opt_outs import LABEL_KEYS, opt_outs
-from extender.model.policy import (
+from extender.model.snapshot import Snapshot
+from extender.model.texts import counted
+from extender.search.census import STAYS
+from extender.settings.policy import (
     BUDGET,
     DAEMON_SET,
     KEYS,
     SYSTEM_CRITICAL,
     OptOutRule,
 )
-from extender.model.settings import Settings
-from extender.model.snapshot import Snapshot
-from extender.model.texts import counted
-from extender.search.census import STAYS
+from extender.settings.settings import Settings
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 """On what the API server shows of a static pod: to delete it ends nothing on the node. Neither

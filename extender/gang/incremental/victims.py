@@ -12,7 +12,7 @@ from msgspec import Struct
 from extender.model.extended_resources import NOT_COUNTED
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Node, Pod, Requests
-from extender.model.settings import EvictionSettings, PlanSettings, SeatSettings
+from extender.settings.settings import EvictionSettings, PlanSettings, SeatSettings
 
 CHECKPOINT_ANNOTATION = "podgroup-extender.io/last-checkpoint"
 

@@ -35,7 +35,7 @@ from extender.gang.leader_election.lease import (
 from extender.gang.runtime.clocks import LEASE_CLOCKS, Clocks
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, NotFound
-from extender.model.settings import JITTER, LeadershipSettings
+from extender.settings.settings import JITTER, LeadershipSettings
 
 log = structlog.get_logger("leadership")
 

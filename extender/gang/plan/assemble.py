@@ -24,8 +24,8 @@ from extender.model.objects import (
     PriorityClass,
 )
 from extender.model.plan import Hold
-from extender.model.settings import Settings
 from extender.model.snapshot import EMPTY, Snapshot, SparedPod
+from extender.settings.settings import Settings
 
 KIND = "PodgroupExtenderSnapshot"
 

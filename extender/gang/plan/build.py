@@ -44,10 +44,8 @@ from extender.gang.plan.topology_domains import (
 from extender.gang.plan.units import Units, units_of, ways, within, without
 from extender.gang.plan.volumes import must_go, with_own
 from extender.groups.composite import unit_key
-from extender.model.cost_order import CostLevel, order_of, spares_by_priority
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
-from extender.model.settings import Settings
 from extender.model.texts import some
 from extender.search.census import FREE, STAYS, Offers, OffersQuestion, Releases
 from extender.search.problem import (
@@ -61,6 +59,8 @@ from extender.search.problem import (
 from extender.search.problem.stop import OutOfTime, Stop
 from extender.search.several.leading_class import JOINT, leads
 from extender.search.several.reductions import least_request
+from extender.settings.cost_order import CostLevel, order_of, spares_by_priority
+from extender.settings.settings import Settings
 
 if TYPE_CHECKING:
     from extender.search.core.census import Offers as CompiledOffers

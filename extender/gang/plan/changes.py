@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from extender.decode.owners import HIGHEST_USER
 from extender.fit.view import ClusterView
 from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.incremental.preemptability import outranking
@@ -23,10 +24,9 @@ from extender.gang.plan.built import Built
 from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.trial import tried
 from extender.model.gang import Gang
-from extender.model.owners import HIGHEST_USER
-from extender.model.settings import Settings
 from extender.search.problem import Infeasible, Problem, Solution
 from extender.search.problem.stop import OutOfTime, Stop
+from extender.settings.settings import Settings
 
 
 class HelpfulChanges(Struct, frozen=True):

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from extender.gang.incremental.victim_costs import VictimSums
 from extender.gang.incremental.victims import ONE, ElasticCandidate, VictimUnit
-from extender.model.cost_order import CostLevel
 from extender.model.snapshot import Snapshot
 from extender.search.problem import Vector
+from extender.settings.cost_order import CostLevel
 
 
 class CostLevels:

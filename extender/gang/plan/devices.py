@@ -23,9 +23,9 @@ from msgspec.structs import replace
 
 from extender.gang.plan.held_seats import gangs_giving_way, held_for_others
 from extender.gang.plan.question import GangQuestion
-from extender.model.bounds import OVERSIZE
 from extender.model.extended_resources import asked_of_devices, takes_devices
 from extender.model.gang import Gang
+from extender.model.memory_limits import OVERSIZE
 from extender.model.objects import CLAIM, GangKey
 from extender.model.plan import Code, Plan, Refusal
 from extender.model.snapshot import Snapshot

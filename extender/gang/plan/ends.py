@@ -17,8 +17,8 @@ from collections import deque
 
 from msgspec import Struct
 
+from extender.model.fair_lru import Shares
 from extender.model.objects import Pod
-from extender.model.shares import Shares
 
 EXPECTED = "podgroup-extender.io/expected-run-seconds"
 """Pod annotation: for how long its owner expects it to run, in seconds."""

@@ -19,11 +19,11 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from extender.model.fairness import ProtectionSettings
 from extender.model.objects import GangKey, Pod, Requests
-from extender.model.policy import SYSTEM_CRITICAL
 from extender.model.snapshot import SparedPod
 from extender.model.texts import rfc3339
+from extender.settings.fairness import ProtectionSettings
+from extender.settings.policy import SYSTEM_CRITICAL
 
 CLOCK_SECONDS = 5.0
 """By how much the API server's clock may be behind ours: a pod that is made that long before an

@@ -16,13 +16,13 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from extender.decode.owners import EXCLUSIVE as OF_JOBSETS
 from extender.gang.plan.question import Masks
 from extender.groups.jobset import JOB_INDEX, REPLICATED_JOB
 from extender.groups.leader_worker_set import EXCLUSIVE as OF_LEADER_WORKER_SETS
 from extender.groups.owned import FORESEEN
 from extender.model.gang import Gang
 from extender.model.objects import Pod
-from extender.model.owners import EXCLUSIVE as OF_JOBSETS
 from extender.model.plan import Plan, Proof
 from extender.model.snapshot import Snapshot
 

@@ -20,7 +20,6 @@ from extender.gang.plan.victim_reasons import excludes
 from extender.gang.plan.ways_out import ways_out
 from extender.groups.workload_priority import WHAT as WORKLOAD_CLASS
 from extender.model import texts
-from extender.model.cost_order import cost_words
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Code, Hold, Plan, Proof, Refusal
@@ -28,6 +27,7 @@ from extender.model.snapshot import Snapshot
 from extender.model.texts import counted, some
 from extender.search.census import FREE
 from extender.search.problem import Infeasible, Solution
+from extender.settings.cost_order import cost_words
 
 MOST_CLASSES = 16
 MOST_GANGS = 64

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from extender.decode.from_json import decode_documents, decode_priority_class
 from extender.gang.plan.job_pods import (
     MAX_PODS,
     Obj,
@@ -23,7 +24,6 @@ from extender.gang.plan.job_pods import (
     pods_of_job,
     text,
 )
-from extender.model.decode import decode_documents, decode_priority_class
 from extender.model.errors import InvalidInput
 from extender.model.objects import PriorityClass
 from extender.model.texts import counted

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from extender.decode.quantity import format_resource
 from extender.fit.node_resources_fit import PODS
 from extender.fit.static import pod_class
 from extender.model.objects import Node, Pod
-from extender.model.quantity import format_resource
 from extender.model.texts import counted, some
 
 MOST_RULES = 3

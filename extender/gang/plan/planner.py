@@ -64,12 +64,12 @@ from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Code, Cost, Hold, Plan, Proof, Refusal, Seat, Victim
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.model.texts import all_of, counted, cut
 from extender.search.problem import Infeasible, Limits, Vector
 from extender.search.problem.stop import Flag, OutOfTime, Stop
 from extender.search.solver import load
+from extender.settings.settings import Settings
 
 Text = TypeVar("Text")
 UNTOLD = "the reasons cannot be given; please report this"

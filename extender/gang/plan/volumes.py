@@ -25,8 +25,8 @@ from msgspec.structs import replace
 
 from extender.gang.plan.held_seats import gangs_giving_way, held_for_others
 from extender.gang.plan.question import GangQuestion
-from extender.model.bounds import OVERSIZE
 from extender.model.gang import Gang
+from extender.model.memory_limits import OVERSIZE
 from extender.model.objects import EXCLUSIVE_DISK, VOLUME_CLAIM, GangKey, Pod
 from extender.model.plan import Plan, Refusal
 from extender.model.snapshot import EMPTY, Snapshot

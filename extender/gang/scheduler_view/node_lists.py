@@ -31,9 +31,9 @@ from msgspec.structs import replace
 from extender.gang.plan.question import Masks
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.runtime.cluster_source import ClusterSource
+from extender.model.fair_lru import Shares
 from extender.model.gang import Gang
 from extender.model.objects import DEFAULT_SCHEDULER, Node, Pod
-from extender.model.shares import Shares
 from extender.model.snapshot import Snapshot
 
 MEMORY_SECONDS = 60.0

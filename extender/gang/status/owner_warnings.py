@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.decisions import Decision
-from extender.model.shares import Shares
+from extender.model.fair_lru import Shares
 
 PAUSE_SECONDS = 60.0
 SAID_SECONDS = 3000.0

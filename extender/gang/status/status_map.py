@@ -22,8 +22,8 @@ from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
 from extender.kube.gate import CalledOff, answered, hint, while_wanted
 from extender.model.errors import ExtenderError
-from extender.model.status import MARK_LABEL, StatusSettings
 from extender.model.texts import rfc3339
+from extender.settings.status import MARK_LABEL, StatusSettings
 
 log = structlog.get_logger("status")
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from extender.model.cost_order import CostLevel, cost_words
 from extender.model.plan import Plan, Refusal, Victim
 from extender.model.texts import counted
+from extender.settings.cost_order import CostLevel, cost_words
 
 
 class LevelDifference(Struct, frozen=True):

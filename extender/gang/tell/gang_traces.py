@@ -1,7 +1,7 @@
 """A gang's life as steps with a beginning and an end, put together from what is told anyway.
 
 Fed with decisions, with the states that a plan went through, and with what becomes of its pods.
-Bounded in lives, steps, units and pods; nothing here knows who wants to see it (cli/traces.py).
+Bounded in lives, steps, units and pods; nothing here knows who wants to see it (app/traces.py).
 Times are wall clock, seconds since the epoch.
 """
 

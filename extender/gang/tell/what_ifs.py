@@ -26,9 +26,9 @@ from extender.groups.resolver import Resolver
 from extender.model.errors import InvalidInput, NotReady
 from extender.model.gang import Gang
 from extender.model.plan import Hold, Plan, Refusal
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
+from extender.settings.settings import Settings
 
 MOST_WAITING = 4
 KEPT_SECONDS = 60.0

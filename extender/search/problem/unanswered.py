@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from extender.model.quantity import format_resource
+from extender.decode.quantity import format_resource
 from extender.model.texts import counted, some
 from extender.search.problem.stop import Stop
 from extender.search.problem.types import Infeasible, Problem, Vector

@@ -1,0 +1,1 @@
+"""The program put together: the only room that knows all others."""

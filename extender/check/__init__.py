@@ -1,0 +1,1 @@
+"""``check``: a linter of configurations. One file a subject: its rules, and what each says."""

@@ -1,0 +1,1 @@
+"""The configuration file, typed, and what its values must keep. No I/O."""
