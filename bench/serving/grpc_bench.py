@@ -39,7 +39,7 @@ from extender.grpc_api.source import GrpcSource
 from extender.pb.podgroup.v1 import extender_pb2
 from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server
-from extender.server.load import Load
+from extender.server.limits import Load
 from extender.server.logs import configure_logs
 from extender.server.metrics import Metrics
 from extender.server.verb_calls import Verbs

@@ -34,11 +34,11 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from extender.server.answers import Receive, Scope, Send, respond
 from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server
 from extender.server.logs import configure_logs
 from extender.server.metrics import Metrics
+from extender.server.responses import Receive, Scope, Send, respond
 from extender.server.verb_calls import Verbs
 from extender.settings.settings import ServerSettings
 from extender.wire.bind_json import BindArgs, BindResult

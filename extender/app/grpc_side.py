@@ -11,7 +11,7 @@ from extender.cache.cache import Cache
 from extender.check import documents
 from extender.gang.tell.decisions import Decision
 from extender.server.diagnostics import Health
-from extender.server.load import Load
+from extender.server.limits import Load
 from extender.server.metrics import Metrics
 from extender.server.tokens import Tokens
 from extender.server.verb_calls import Verbs

@@ -61,7 +61,7 @@ from extender.model.plan import Victim
 from extender.search.solver import BACKEND
 from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server, stop_on_signals
-from extender.server.load import Load
+from extender.server.limits import Load
 from extender.server.logs import configure_logs, log_decision
 from extender.server.metrics import Metrics
 from extender.server.tokens import Tokens

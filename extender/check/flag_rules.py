@@ -24,7 +24,7 @@ from extender.check.pod_rules import ADMIN_KUBECONFIGS, PROBES, number_of
 from extender.check.replica_rules import several
 from extender.check.rule import Rule, broken, declare
 from extender.check.workloads import at, items, workloads
-from extender.server.addresses import is_loopback
+from extender.server.access_rules import is_loopback
 from extender.settings.settings import Settings
 
 FLAG_RULES = {

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from extender.check.findings import Finding
 from extender.check.rule import Rule, broken, declare
 from extender.model.errors import InvalidInput
-from extender.server.addresses import is_loopback
-from extender.server.rules import health_rules, is_open, verbs_rules
+from extender.server.access_rules import health_rules, is_loopback, is_open, verbs_rules
 from extender.settings.grpc_address import parse
 from extender.settings.settings import ServerSettings, Settings
 

@@ -29,7 +29,7 @@ from extender.check.plugin_profile import (
 )
 from extender.check.rule import Rule, broken, declare
 from extender.model.errors import InvalidInput
-from extender.server.addresses import is_loopback
+from extender.server.access_rules import is_loopback
 from extender.settings.grpc_address import Address, parse
 from extender.settings.settings import Settings
 

@@ -10,7 +10,7 @@ from extender.check.documents import Document
 from extender.check.findings import Finding
 from extender.check.rule import Rule, broken, declare
 from extender.check.workloads import Workload, at, items, workloads
-from extender.server.addresses import is_loopback
+from extender.server.access_rules import is_loopback
 from extender.settings.grpc_address import parse
 from extender.settings.settings import ServerSettings, Settings
 

@@ -41,7 +41,9 @@ from extender.console.templating import environment
 from extender.console.worker import TooManyRenderings, Worker
 from extender.gang.tell.what_ifs import TooManyAsked
 from extender.model.errors import InvalidInput, NotReady
-from extender.server.answers import (
+from extender.server.limits import BudgetSpent
+from extender.server.pages import PREFIX, Visit
+from extender.server.responses import (
     CLOSE,
     JSON,
     Body,
@@ -52,8 +54,6 @@ from extender.server.answers import (
     respond,
     respond_unread,
 )
-from extender.server.budget import BudgetSpent
-from extender.server.pages import PREFIX, Visit
 
 MOST_BODY: Final = 3 * MOST_MANIFEST + 16 * 1024
 """Bytes of a form: each character of a manifest may take three."""

@@ -15,7 +15,7 @@ import structlog
 
 from extender.console.board import Board
 from extender.console.worker import TooManyRenderings
-from extender.server.answers import Headers, Send
+from extender.server.responses import Headers, Send
 
 MOST_LISTENERS = 32
 LOOK_SECONDS = 1.0

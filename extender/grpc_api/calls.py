@@ -22,8 +22,7 @@ from extender.grpc_api.rights import Rights
 from extender.grpc_api.statuses import Exhausted, StatusCode, Statuses
 from extender.model.errors import InvalidInput, NotReady
 from extender.model.texts import counted
-from extender.server.budget import ByteBudget
-from extender.server.load import Load
+from extender.server.limits import ByteBudget, Load
 from extender.server.metrics import Metrics, VerbMetrics
 from extender.settings.settings import Settings
 

@@ -14,7 +14,7 @@ import grpc
 from msgspec import Struct
 
 from extender.model.errors import InvalidInput
-from extender.server.budget import ByteBudget
+from extender.server.limits import ByteBudget
 from extender.settings.settings import Settings
 
 Call: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"

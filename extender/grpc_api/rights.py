@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extender.grpc_api.message_reading import Call
 from extender.grpc_api.peers import host_of
-from extender.server.rules import Rules, debug_shown
+from extender.server.access_rules import Rules, debug_shown
 from extender.server.tokens import Tokens, Verdict, review
 from extender.settings.grpc_address import parse
 from extender.settings.settings import Settings

@@ -7,8 +7,8 @@ from pathlib import Path
 import grpc
 
 from extender.model.errors import InvalidInput
+from extender.server.certificates import Certificates
 from extender.server.metrics import Metrics
-from extender.server.tls import Certificates
 from extender.settings.settings import ServerSettings
 
 

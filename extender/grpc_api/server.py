@@ -28,8 +28,7 @@ from extender.grpc_api.source import GrpcSource
 from extender.grpc_api.verb_methods import VerbMethods
 from extender.model.errors import InvalidInput
 from extender.pb.podgroup.v1 import extender_pb2, plan_pb2, watch_pb2
-from extender.server.review_turns import MOST_WAITING
-from extender.server.tokens import AT_ONCE
+from extender.server.tokens import AT_ONCE, MOST_WAITING
 from extender.settings.grpc_address import parse
 
 FILES = (extender_pb2, plan_pb2, watch_pb2)

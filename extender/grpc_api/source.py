@@ -10,7 +10,7 @@ from extender.grpc_api.decision_feed import DecisionFeed
 from extender.model.errors import NotReady
 from extender.model.objects import Pod
 from extender.server.diagnostics import Health
-from extender.server.load import Load
+from extender.server.limits import Load
 from extender.server.metrics import Metrics
 from extender.server.tokens import Tokens
 from extender.server.verb_calls import Verbs

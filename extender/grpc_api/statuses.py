@@ -28,8 +28,8 @@ from extender.gang.tell.what_ifs import TooManyAsked
 from extender.grpc_api.message_reading import MessageLate, MessageLimits, NoRoom
 from extender.grpc_api.rights import Denied, NotAllowed, TurnedOff
 from extender.model.errors import InvalidInput, NotReady, UnknownPod
+from extender.server.logs import Seldom
 from extender.server.metrics import Metrics
-from extender.server.seldom import Seldom
 
 StatusCode = grpc.StatusCode
 SHOWN = 1000

@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from extender.server.answers import CLOSE, Receive, Scope, Send, respond_unread
+from extender.server.access_rules import Rules
 from extender.server.authorization import NO_SUCH_NAME, Authorization
-from extender.server.debug import DebugSource
-from extender.server.diagnostics import Diagnostics, Health
+from extender.server.diagnostics import DebugSource, Diagnostics, Health
 from extender.server.in_flight import InFlight
-from extender.server.load import Load
+from extender.server.limits import Load
 from extender.server.metrics import Metrics
 from extender.server.pages import PREFIX, Pages, Visit, is_page, misdirected
 from extender.server.refused_calls import RefusedCalls
-from extender.server.rules import Rules
+from extender.server.responses import CLOSE, Receive, Scope, Send, respond_unread
 from extender.server.tokens import Tokens
 from extender.server.verb_calls import VerbCalls, Verbs
 from extender.settings.settings import ServerSettings

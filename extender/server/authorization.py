@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import structlog
 
-from extender.server.answers import CLOSE, Scope, Send, error_body, header, respond
+from extender.server.access_rules import Exposure, Rules
 from extender.server.in_flight import InFlight
 from extender.server.pages import CHALLENGE, RIGHT, credential, is_page, misdirected
 from extender.server.refused_calls import RefusedCalls
-from extender.server.rules import Exposure, Rules
+from extender.server.responses import CLOSE, Scope, Send, error_body, header, respond
 from extender.server.tokens import Tokens, review
 
 NO_SUCH_NAME = error_body("this port has no such name: use an address or localhost", "host")

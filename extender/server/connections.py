@@ -20,8 +20,8 @@ from typing import Protocol
 import structlog
 from msgspec import Struct
 
-from extender.server.answers import raw_answer
-from extender.server.seldom import Seldom
+from extender.server.logs import Seldom
+from extender.server.responses import raw_answer
 from extender.settings.settings import ServerSettings
 
 SWEEP_SECONDS = 1.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from extender.server.answers import CLOSE, HOLDING, Receive, Scope
-from extender.server.load import Load
+from extender.server.limits import Load
+from extender.server.responses import CLOSE, HOLDING, Receive, Scope
 
 
 class InFlight:

@@ -19,16 +19,15 @@ import structlog
 import uvicorn
 
 from extender.model.errors import InvalidInput
+from extender.server.access_rules import Rules, health_rules, verbs_rules
 from extender.server.app import App
+from extender.server.certificates import Certificates
 from extender.server.connections import Connections, ListenerLimits, Place
-from extender.server.debug import DebugSource
-from extender.server.diagnostics import Health
-from extender.server.load import Load
+from extender.server.diagnostics import DebugSource, Health
+from extender.server.limits import Load
 from extender.server.metrics import Metrics
 from extender.server.pages import Pages
 from extender.server.protocol import LimitedProtocol
-from extender.server.rules import Rules, health_rules, verbs_rules
-from extender.server.tls import Certificates
 from extender.server.tokens import Tokens
 from extender.server.verb_calls import Verbs
 from extender.settings.settings import ServerSettings

@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from extender.server.answers import Headers, Receive, Scope, Send, header
-from extender.server.budget import ByteBudget
+from extender.server.limits import ByteBudget
+from extender.server.responses import Headers, Receive, Scope, Send, header
 
 PREFIX = "/ui"
 RIGHT = "/debug/ui"

@@ -18,9 +18,9 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from extender.server.answers import BROKEN, HOLDING, LATE, raw_answer
+from extender.server.certificates import end_of, names_of
 from extender.server.connections import Connections, Phase, Place
-from extender.server.peer import end_of, names_of
+from extender.server.responses import BROKEN, HOLDING, LATE, raw_answer
 
 MAX_AHEAD = 16
 """Requests that may wait on one connection for the answer to an earlier one."""

@@ -6,8 +6,8 @@ import time
 from collections.abc import Hashable
 from typing import Any
 
+from extender.server.logs import Seldom
 from extender.server.metrics import Metrics
-from extender.server.seldom import Seldom
 
 
 class RefusedCalls:

@@ -19,7 +19,13 @@ from typing import Any, NamedTuple, Protocol
 import structlog
 
 from extender.model.errors import InvalidInput, NotReady, UnknownPod
-from extender.server.answers import (
+from extender.server.access_rules import Rules
+from extender.server.in_flight import InFlight
+from extender.server.limits import BudgetSpent, Load
+from extender.server.metrics import Metrics, VerbMetrics
+from extender.server.pages import from_browser
+from extender.server.refused_calls import RefusedCalls
+from extender.server.responses import (
     CLOSE,
     Body,
     BodyTooLarge,
@@ -34,13 +40,6 @@ from extender.server.answers import (
     respond,
     respond_unread,
 )
-from extender.server.budget import BudgetSpent
-from extender.server.in_flight import InFlight
-from extender.server.load import Load
-from extender.server.metrics import Metrics, VerbMetrics
-from extender.server.pages import from_browser
-from extender.server.refused_calls import RefusedCalls
-from extender.server.rules import Rules
 from extender.settings.settings import ServerSettings
 from extender.wire.bind_json import BindArgs, BindResult, decode_bind_args, encode_bind_result
 from extender.wire.filter_json import (

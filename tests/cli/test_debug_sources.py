@@ -12,7 +12,7 @@ import pytest
 from extender.app.debug_source import DebugView
 from extender.app.observe_debug import ObserveDebug
 from extender.observe.file import LedgerFile
-from extender.server.debug import INDEX, DebugSource, serve_debug
+from extender.server.diagnostics import INDEX, DebugSource, serve_debug
 from extender.settings.settings import Settings
 from tests.observe.bed import Bed
 from tests.server.doubles import Source

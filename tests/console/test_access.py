@@ -7,8 +7,8 @@ import base64
 import aiohttp
 import pytest
 
+from extender.server.access_rules import Rules, health_rules, verbs_rules
 from extender.server.pages import RIGHT, credential, is_page, misdirected
-from extender.server.rules import Rules, health_rules, verbs_rules
 from extender.server.tokens import Tokens
 from extender.settings.settings import ServerSettings
 from tests.console.site import Site

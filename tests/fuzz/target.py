@@ -23,7 +23,7 @@ from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.storage import Storage
 from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server
-from extender.server.load import Load
+from extender.server.limits import Load
 from extender.server.metrics import Metrics
 from extender.server.pages import Pages
 from extender.settings.settings import ServerSettings

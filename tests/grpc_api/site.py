@@ -15,7 +15,7 @@ from extender.grpc_api.server import GrpcServer
 from extender.grpc_api.source import GrpcSource
 from extender.pb.podgroup.v1 import extender_pb2_grpc, plan_pb2_grpc, watch_pb2_grpc
 from extender.server.diagnostics import Health
-from extender.server.load import Load
+from extender.server.limits import Load
 from extender.server.metrics import Metrics
 from extender.server.tokens import Tokens
 from extender.server.verb_calls import Verbs

@@ -14,7 +14,7 @@ from extender.grpc_api.seats import SeatBoard
 from extender.grpc_api.verb_methods import VerbMethods
 from extender.model.errors import InvalidInput
 from extender.pb.podgroup.v1 import extender_pb2
-from extender.server.load import Load
+from extender.server.limits import Load
 from extender.server.metrics import Metrics
 from extender.settings.settings import Settings
 from tests.grpc_api.test_calls import POD

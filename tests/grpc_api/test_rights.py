@@ -18,7 +18,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from msgspec.structs import replace
 
 from extender.grpc_api.rights import rules_of
-from extender.server.review_turns import MOST_OF_ONE
+from extender.server.tokens import MOST_OF_ONE
 from extender.settings.settings import GrpcSettings, ServerSettings, Settings
 from tests.grpc_api.site import LOCAL, Callers, Site, calling, serving
 from tests.grpc_api.test_calls import refused, until

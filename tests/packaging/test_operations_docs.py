@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.server.debug import INDEX
+from extender.server.diagnostics import INDEX
 from extender.settings.cost_order import LEVELS, ORDERS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()

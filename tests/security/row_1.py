@@ -136,7 +136,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "a certificate without an allow-list closes no port",
-        "extender/server/rules.py",
+        "extender/server/access_rules.py",
         "known = bool(settings.client_ca_file and settings.allowed_names)",
         "known = bool(settings.client_ca_file)",
         f"{TEST_LISTENERS}test_findings",
@@ -144,7 +144,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "only addresses of this machine are loopback",
-        "extender/server/addresses.py",
+        "extender/server/access_rules.py",
         'return host == "localhost"',
         "return bool(host)",
         f"{TEST_LISTENERS}test_findings",

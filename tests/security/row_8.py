@@ -7,8 +7,8 @@ from tests.security.mutant import Mutant
 ROW = 8
 CONNECTIONS = "extender/server/connections.py"
 PROTOCOL = "extender/server/protocol.py"
-BUDGET = "extender/server/budget.py"
-ANSWERS = "extender/server/answers.py"
+BUDGET = "extender/server/limits.py"
+ANSWERS = "extender/server/responses.py"
 APP = "extender/server/app.py"
 VERB_CALLS = "extender/server/verb_calls.py"
 GATE = "extender/kube/gate.py"
@@ -183,7 +183,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "health has a listener of its own, without verbs",
-        "extender/server/rules.py",
+        "extender/server/access_rules.py",
         "return _rules(settings, settings.health_host or settings.host, verbs=False)",
         "return _rules(settings, settings.health_host or settings.host, verbs=True)",
         f"{TEST_CONNECTIONS}TestHealthListener::test_it_has_health_and_no_verbs",
@@ -224,7 +224,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "few calls go in each round",
-        "extender/server/verb_turns.py",
+        "extender/server/limits.py",
         "if self._left and not self._waiting:",
         "if True:",
         "tests/server/test_turns.py::test_so_many_each_round_in_the_order_they_came",

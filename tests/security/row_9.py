@@ -7,9 +7,9 @@ from tests.security.mutant import Mutant
 ROW = 9
 AUTHORIZATION = "extender/server/authorization.py"
 VERB_CALLS = "extender/server/verb_calls.py"
-RULES = "extender/server/rules.py"
+RULES = "extender/server/access_rules.py"
 TOKENS = "extender/server/tokens.py"
-TLS = "extender/server/tls.py"
+TLS = "extender/server/certificates.py"
 RIGHTS = "extender/grpc_api/rights.py"
 TEST_ACCESS = "tests/server/test_access.py::"
 VERDICTS = f"{TEST_ACCESS}TestTokens::test_verdicts"

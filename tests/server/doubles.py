@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
+from extender.server.access_rules import Rules
 from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server
 from extender.server.metrics import Metrics
-from extender.server.rules import Rules
 from extender.server.tokens import Tokens
 from extender.settings.settings import ServerSettings
 from extender.wire.bind_json import BindArgs, BindResult

@@ -11,9 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from extender.kube.api_errors import ApiError, Forbidden, Unavailable
-from extender.server.review_turns import KEPT_FREE
-from extender.server.rules import Rules, health_rules, verbs_rules
-from extender.server.tokens import ACCESS_REVIEWS, AT_ONCE, TOKEN_REVIEWS, Tokens
+from extender.server.access_rules import Rules, health_rules, verbs_rules
+from extender.server.tokens import ACCESS_REVIEWS, AT_ONCE, KEPT_FREE, TOKEN_REVIEWS, Tokens
 from extender.settings.settings import ServerSettings
 from tests.server.doubles import Running, running
 

@@ -13,7 +13,7 @@ import pytest
 import structlog
 
 from extender.server.connections import Connections, ListenerLimits
-from extender.server.debug import MADE
+from extender.server.diagnostics import MADE
 from extender.settings.settings import ServerSettings
 from tests.server.callers import QUESTION, Streams, answer, connect
 from tests.server.doubles import Row, running

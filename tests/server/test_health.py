@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from extender.server import debug
+from extender.server import diagnostics
 from extender.server.diagnostics import Health
 from extender.settings.settings import ServerSettings
 from tests.server.doubles import Row, Running, Source, running
@@ -151,7 +151,7 @@ class TestDebug:
     async def test_index(self, site: Running, web: aiohttp.ClientSession) -> None:
         for path in ("/debug", "/debug/"):
             index = await self.get(web, site.url(path))
-            assert set(index) == set(debug.INDEX)
+            assert set(index) == set(diagnostics.INDEX)
         for path in index:
             await self.get(web, site.url(path))
 
@@ -242,7 +242,7 @@ async def test_a_download_lets_others_in_after_every_piece() -> None:
         turns_seen.append(turns)
 
     task = asyncio.create_task(others())
-    await debug.serve_debug(Source(), "/debug/snapshot", b"", send, [])
+    await diagnostics.serve_debug(Source(), "/debug/snapshot", b"", send, [])
     task.cancel()
     assert len(turns_seen) > 5
     assert turns_seen[1:] == sorted(set(turns_seen[1:]))
@@ -252,24 +252,24 @@ def test_chunks_of_every_shape() -> None:
     values: list[Any] = [
         {},
         [],
-        {"a": list(range(debug.SLICE + 1))},
-        tuple(range(debug.SLICE * 2)),
+        {"a": list(range(diagnostics.SLICE + 1))},
+        tuple(range(diagnostics.SLICE * 2)),
         {"deep": {"er": [[1], {"x": None}]}, 'quo"te': 1},
         "text",
         None,
     ]
     for value in values:
-        found = json.loads(b"".join(debug.chunks(value)))
+        found = json.loads(b"".join(diagnostics.chunks(value)))
         assert found == json.loads(json.dumps(value))
 
 
 def test_read_only_mappings_inside_a_snapshot() -> None:
     labels = MappingProxyType({"a": MappingProxyType({"zone": "z"})})
     value = {"namespaces": labels, "rows": [labels], "kept": [deque([1, 2])]}
-    assert json.loads(b"".join(debug.chunks(value))) == {
+    assert json.loads(b"".join(diagnostics.chunks(value))) == {
         "namespaces": {"a": {"zone": "z"}},
         "rows": [{"a": {"zone": "z"}}],
         "kept": [[1, 2]],
     }
     with pytest.raises(TypeError, match="object"):
-        list(debug.chunks({"a": object()}))
+        list(diagnostics.chunks({"a": object()}))

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from msgspec.structs import replace as replace_settings
 
-from extender.server.tls import Certificates
+from extender.server.certificates import Certificates
 from extender.settings.settings import ServerSettings
 from tests.server.callers import refused
 from tests.server.doubles import running

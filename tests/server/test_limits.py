@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from extender.server import budget
+from extender.server import limits
 from tests.server.callers import HEAD, QUESTION, SHORT, answer, connect, refused, works
 from tests.server.doubles import Gate, Running, running
 from tests.wire.documents import dump, filter_by_name
@@ -118,7 +118,7 @@ class TestBody:
     async def test_bytes_of_all_bodies_are_bounded(
         self, site: Running, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(budget, "SMALL", 1024)
+        monkeypatch.setattr(limits, "SMALL", 1024)
         callers = [await connect(site) for _ in range(8)]
         head = HEAD + b"Content-Length: 65000\r\n\r\n"
         for _, writer in callers:
@@ -135,7 +135,7 @@ class TestBody:
     async def test_a_small_one_is_read_beside_huge_ones(
         self, site: Running, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(budget, "SMALL", 1024)
+        monkeypatch.setattr(limits, "SMALL", 1024)
         app = site.server.app
         app.budget.held = app.budget.limit * 3 // 4  # by others
         async with aiohttp.ClientSession() as web:

@@ -14,15 +14,17 @@ from typing import Any
 import aiohttp
 import pytest
 
-from extender.server.review_turns import (
+from extender.server.access_rules import Rules
+from extender.server.tokens import (
+    AT_ONCE,
     KEPT_FREE,
     MOST_OF_ONE,
     MOST_WAITING,
+    TOKEN_REVIEWS,
     ReviewTurns,
+    Tokens,
     TooManyReviews,
 )
-from extender.server.rules import Rules
-from extender.server.tokens import AT_ONCE, TOKEN_REVIEWS, Tokens
 from tests.server.doubles import running
 from tests.server.test_access import Api, Time
 

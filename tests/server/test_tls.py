@@ -15,9 +15,8 @@ import trustme
 from msgspec.structs import replace as replace_settings
 
 from extender.model.errors import InvalidInput
-from extender.server import tls
+from extender.server.certificates import Certificates
 from extender.server.metrics import Metrics
-from extender.server.tls import Certificates
 from extender.settings.settings import ServerSettings
 from tests.server.doubles import running
 from tests.wire.documents import dump, filter_by_name
@@ -246,7 +245,9 @@ def test_a_certificate_that_was_too_early_is_taken_when_its_time_has_come(
     certificates = Certificates(files.settings)
     files.issue(files.authority, **BAD_DATES[1])
     assert not certificates.refresh()
-    monkeypatch.setattr(tls, "expiry_of", lambda context, file: 1.0)  # tomorrow
+    monkeypatch.setattr(
+        "extender.server.certificates.expiry_of", lambda context, file: 1.0
+    )  # tomorrow
     assert certificates.refresh()
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import aiohttp
 
-from extender.server.verb_turns import VerbTurns
+from extender.server.limits import VerbTurns
 from tests.server.doubles import Gate, Running
 from tests.wire.documents import dump, filter_by_name
 

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from extender.model.errors import InvalidInput, NotReady
-from extender.server import answers
+from extender.server import responses
 from extender.settings.settings import ServerSettings
 from extender.wire.filter_json import FilterArgs
 from tests.server.doubles import Gate, Running, running
@@ -290,7 +290,7 @@ async def test_refused_body_that_never_comes(
     site: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server waits a little for the rest of a refused body, not for ever."""
-    monkeypatch.setattr(answers, "LINGER_SECONDS", 0.01)
+    monkeypatch.setattr(responses, "LINGER_SECONDS", 0.01)
     reader, writer = await asyncio.open_connection("127.0.0.1", site.server.port)
     head = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
     writer.write(head % (1 << 40))

@@ -7,10 +7,10 @@ server knows and allows (as kube-rbac-proxy asks).
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass
 from typing import Literal
 
-from extender.server.addresses import is_loopback
 from extender.settings.settings import ServerSettings
 
 Exposure = Literal["open", "token", "off"]
@@ -66,3 +66,14 @@ def is_open(settings: ServerSettings) -> bool:
     """Whether strangers can call the verbs."""
     known = bool(settings.client_ca_file and settings.allowed_names)
     return not known and not is_loopback(settings.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine's (or pod's) own processes reach a listener on ``host``.
+
+    A name other than localhost may resolve to anything, and no name at all is every address.
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

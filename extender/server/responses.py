@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from extender.model.errors import InvalidInput
-from extender.server.budget import ByteBudget
+from extender.server.limits import ByteBudget
 
 AsgiMessage = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
