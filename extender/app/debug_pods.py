@@ -4,18 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
-from typing import Any
+from typing import TypedDict
 
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
 
 MOST = 20
-"""Pods of one name in as many namespaces; whoever wants more names the namespace."""
+"""Pods of one name in as many namespaces; for more, name the namespace."""
+
+
+class DescribedPod(TypedDict):
+    """An unfinished pod as decisions see it."""
+
+    namespace: str
+    name: str
+    uid: str
+    gang: str
+    """Key of its gang, empty for a pod of no gang."""
+    owner: str | None
+    """KIND/NAME of what creates another pod in its place; empty where nothing does."""
+    node: str
+    """Its node, empty while it waits for one."""
+    nominated: str
+    """The node that its status nominates."""
+    priority: int
+    preempts: bool
+    """Whether its preemptionPolicy lets it evict."""
+    scheduler: str
+    """Its schedulerName."""
+    gated: bool
+    """Whether scheduling gates keep it from being scheduled."""
+    tried: bool
+    """Whether its scheduler has tried it and found no node."""
+    terminating: bool
+    created: float
+    """When it was created, in seconds since the epoch."""
 
 
 def pods_named(
     name: str, snapshot: Snapshot, member_key: Callable[[Pod], GangKey | None]
-) -> list[dict[str, Any]]:
+) -> list[DescribedPod]:
     """Return the unfinished pods of a name, or of a namespace/name, at most MOST."""
     namespace, _, last = name.rpartition("/")
     found = (
@@ -30,7 +58,7 @@ def _bound(snapshot: Snapshot) -> Iterator[Pod]:
     return chain.from_iterable(snapshot.bound.values())
 
 
-def _described(pod: Pod, gang: GangKey | None) -> dict[str, Any]:
+def _described(pod: Pod, gang: GangKey | None) -> DescribedPod:
     return {
         "namespace": pod.namespace,
         "name": pod.name,

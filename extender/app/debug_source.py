@@ -3,17 +3,82 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypedDict
 
 from msgspec.structs import asdict, replace
 
-from extender.app.debug_pods import pods_named
+from extender.app.debug_pods import DescribedPod, pods_named
+from extender.gang.bind_barrier.bindings import HeldBinds
+from extender.gang.booking.bookings import BookedStart
 from extender.gang.controller.coordinator import Coordinator
 from extender.gang.core.reservations import seats_of
+from extender.gang.fairness.admission import CurrentLimits
+from extender.gang.fairness.eviction_history import EvictedBefore
 from extender.gang.plan.assemble import dump
 from extender.gang.runtime.cluster_source import ClusterSource
-from extender.gang.tell.gang_status import described
+from extender.gang.tell.gang_status import DescribedGang, described
+from extender.model.plan import Seat, Victim
 from extender.settings.settings import Settings
+
+
+class PlanReservations(TypedDict):
+    """A plan that is being carried out, as the debug API shows it."""
+
+    gang: str
+    priority: int
+    plan: str
+    """Id of the plan."""
+    state: str
+    """planned, evicting, waiting, open or changing (docs/actuation.md)."""
+    recorded: bool
+    """Whether its record is stored. Nothing is evicted before that."""
+    binding: bool
+    """Whether members are being bound: no other gang may take its reservations over."""
+    stateSeconds: float
+    """How long it has been in this state."""
+    secondsLeft: float | None
+    """Until its deadline; null without one."""
+    seats: tuple[Seat, ...]
+    """Reservations that no member has taken yet."""
+    victimsLeft: tuple[Victim, ...]
+    """Victims that are not gone yet."""
+    waitsFor: tuple[Victim, ...]
+    """Pods that terminated before and are not gone yet."""
+    evictionsSent: int
+    """Eviction requests that were sent."""
+    replans: int
+    """How often it was planned again."""
+
+
+class EvictedGroup(TypedDict):
+    """A victim group that is being evicted, as the debug API shows it."""
+
+    unit: str
+    """The victim group: a gang's key, or a pod."""
+    preemptor: str
+    """Key of the gang that it is evicted for."""
+    plan: str
+    """Id of that gang's plan."""
+    priority: int
+    """Priority of that gang."""
+    touched: bool
+    """Whether an eviction request may have reached one of its pods: all of it is evicted then."""
+    planIsOver: bool
+    """Whether the plan has ended, and the group is finished all the same."""
+    left: dict[str, str]
+    """Uid of a pod that is still there -> how far its eviction is."""
+    error: str
+    """What the API server answered last, where that was no yes."""
+
+
+class AllLimits(CurrentLimits, TypedDict):
+    """What is limited now, with what rests on earlier evictions."""
+
+    bookings: list[BookedStart]
+    """Booked starts, and gangs that wait for one."""
+    evictedBefore: list[EvictedBefore]
+    """Workloads that were evicted before."""
 
 
 class DebugView:
@@ -39,8 +104,8 @@ class DebugView:
         """Return the decisions kept, newest first."""
         return self._coordinator.decisions.to_json()
 
-    def reservations(self) -> Sequence[object]:
-        """Return the plans in flight with their untaken seats."""
+    def reservations(self) -> Sequence[PlanReservations]:
+        """Return the plans that are being carried out with their untaken seats."""
         now = time.monotonic()
         return [
             {
@@ -61,7 +126,7 @@ class DebugView:
             for preemption in self._coordinator.reservations
         ]
 
-    def evictions(self) -> Sequence[object]:
+    def evictions(self) -> Sequence[EvictedGroup]:
         """Return the units that are being evicted, with what is left of each and why."""
         return [
             {
@@ -78,13 +143,13 @@ class DebugView:
             for claim in group.claims.values()
         ]
 
-    def binds(self) -> Sequence[object]:
-        """Return the binds that are held, and whom they wait for."""
+    def binds(self) -> Sequence[HeldBinds]:
+        """Return the binds that are held, and which members they wait for."""
         return self._coordinator.bindings.describe()
 
-    def limits(self) -> Mapping[str, object]:
-        """Return who is suspended, what namespaces have used lately, booked starts, and who was
-        evicted before."""
+    def limits(self) -> AllLimits:
+        """Return suspended gangs, what namespaces have used lately, booked starts, and workloads
+        that were evicted before."""
         coordinator = self._coordinator
         return {
             **coordinator.admission.describe(),
@@ -92,13 +157,13 @@ class DebugView:
             "evictedBefore": coordinator.eviction_history.describe(),
         }
 
-    def gangs(self) -> Iterator[object]:
+    def gangs(self) -> Iterator[DescribedGang]:
         """Return the gangs as resolved, with problems and notes, each made as it is asked for."""
         asking, snapshot = self._coordinator.admission.schedulers(), self._source.snapshot()
         resolve = self._coordinator.resolver.resolve
         return (described(resolve(key, snapshot), asking) for key in sorted(snapshot.members))
 
-    def pods_named(self, name: str) -> Sequence[object]:
+    def pods_named(self, name: str) -> Sequence[DescribedPod]:
         """Return the unfinished pods of this name, or of this namespace/name."""
         return pods_named(name, self._source.snapshot(), self._coordinator.resolver.member_key)
 

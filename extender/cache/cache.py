@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import Any
@@ -198,7 +198,7 @@ class Cache:
                 texts += watch.undecodable.values()
         return "; ".join(texts)
 
-    def describe(self) -> list[dict[str, Any]]:
+    def describe(self) -> Sequence[Mapping[str, Any]]:
         """Return one entry a resource for the debug API; ages in seconds."""
         now = self._clock.monotonic()
         return [watch.described(now) for watch in self.stats.watches.values()]

@@ -3,13 +3,52 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 from extender.cache.backoff import BRIEF
 from extender.model.texts import cut
 
 MAX_UNDECODABLE = 100
 """How many malformed objects are remembered by name, per resource."""
+
+
+class DescribedWatch(TypedDict):
+    """One resource that is followed, as the debug API shows it."""
+
+    resource: str
+    """Its name."""
+    path: str
+    """The path of its list."""
+    synced: bool
+    """Whether the whole state was read at least once."""
+    up: bool
+    """Whether a watch is open that continues the state held."""
+    silentSeconds: float
+    """How long the watch has been down; 0 while it is open."""
+    contactAgeSeconds: float
+    """Since the last event, bookmark or accepted request."""
+    version: str
+    """resourceVersion of the last event or bookmark."""
+    lists: int
+    """Full lists that were begun."""
+    watches: int
+    """Watches that were accepted."""
+    events: int
+    """Events that were applied."""
+    bookmarks: int
+    """Bookmarks that came."""
+    errors: int
+    """Requests and streams that failed."""
+    decodeErrors: int
+    """Objects and events that could not be read."""
+    relists: int
+    """How often the whole state was read again after the first time."""
+    syncSeconds: float
+    """How long the last reading of the whole state took."""
+    lastError: str
+    """The last error, empty without one."""
+    undecodable: dict[str, str]
+    """Object that is left out because it cannot be read -> why."""
 
 
 @dataclass
@@ -74,7 +113,7 @@ class WatchStats:
         proven = now - self.opened_at >= BRIEF or self.opened_at - self.shown_at < BRIEF
         return 0.0 if self.up and proven else max(0.0, now - self.down_since)
 
-    def described(self, now: float) -> dict[str, Any]:
+    def described(self, now: float) -> DescribedWatch:
         """Return what the debug API shows; ages in seconds."""
         return {
             "resource": self.resource,

@@ -47,12 +47,13 @@ class Victim(Struct, frozen=True, gc=False):
     gang: str = ""
     """The victim's gang key as text, "" for a single pod."""
     grace: int = 30
+    """Its grace period in seconds."""
     reason: str = ""
     """Why this pod, for example "its room on n0 is needed and its gang is evicted as a whole"."""
     unit: str = ""
     """What goes together with it: its gang key as text when that goes whole, "" alone."""
     owner: str | None = None
-    """KIND/NAME of what makes another pod in its place, "" for nobody, None where not known."""
+    """KIND/NAME of what makes another pod in its place, "" for nothing, None where not known."""
     lost: Annotated[int, Meta(ge=0)] = 0
     """GPU-seconds of work that are lost with it, when the plan is made; a restart is none."""
 
@@ -63,6 +64,7 @@ class Cost(Struct, frozen=True, gc=False):
     level: str
     """For example "pdb-violations", "gangs@1000", "pods@1000", "work"."""
     value: int
+    """What the plan costs at this level."""
     bound: int
     """A value no plan can get below, given the levels above it."""
 
@@ -108,6 +110,7 @@ class Way(Struct, frozen=True, gc=False):
     """What would change a refusal, as far as one search can tell."""
 
     text: str
+    """In words."""
     priority: int | None = None
     """Ask again with this priority."""
     min_count: int | None = None

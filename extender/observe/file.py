@@ -33,9 +33,11 @@ class Report(Struct, omit_defaults=False):
     """What is kept, and what ``podgroup-extender report`` reads."""
 
     format: int
+    """Changes when an older reader would misunderstand the rest."""
     written: WallTime
-    """Wall clock."""
+    """When it was written, wall clock."""
     weeks: list[Week]
+    """The last weeks, oldest first."""
     since: WallTime = 0.0
     """When it began to be kept; 0: not known."""
 

@@ -39,18 +39,19 @@ class Sums(Struct):
     refused: Count = 0
     """Those that ended without one, after we had said no."""
     would_evict_pods: Count = 0
+    """Pods that we would have evicted."""
     would_break_gangs: Count = 0
     """Gangs whose quorum we would have evicted."""
     evicted_pods: Count = 0
     """Pods that a scheduler's preemption evicted."""
     evicted_for_gangs: Count = 0
-    """Those of them that went for a member of a gang that starts whole."""
+    """Those of them that were evicted for a member of a gang that starts whole."""
     lost_for_gangs: Count = 0
     """GPU-seconds of work that were lost with those."""
     would_lose: Count = 0
     """GPU-seconds of work that would have been lost with the pods that we would have evicted."""
     evicted_in_vain: Count = 0
-    """Those that went for a gang whose members were gone before it had its quorum."""
+    """Those that were evicted for a gang whose members were gone before it had its quorum."""
     broken_gangs: Count = 0
     """Gangs that lost their quorum by that."""
     broken_for_gangs: Count = 0
@@ -99,26 +100,41 @@ class Told(Struct, omit_defaults=True):
     gang: str
     priority: Priority = 0
     quorum: Count = 0
+    """Its minimum."""
     since: WallTime = 0.0
-    """Wall clock, as all times here."""
+    """When it began to wait; wall clock, as all times here."""
     until: WallTime = 0.0
-    """0: it still waits."""
+    """When that ended. 0: it still waits."""
     outcome: Waited = Waited.WAITING
+    """What became of it."""
     answer: OurAnswer = OurAnswer.NONE
+    """What we would have answered."""
     message: str = ""
+    """The same as a sentence."""
     planned: WallTime = 0.0
     """When we had the plan."""
     seats: Count = 0
+    """Seats of that plan."""
     would_evict: Count = 0
+    """How many pods it would have evicted."""
     would_evict_pods: list[str] = field(default_factory=list)
+    """Some of those pods."""
     would_break: list[str] = field(default_factory=list)
+    """Gangs that it would have evicted."""
     evicted: Count = 0
+    """How many pods a scheduler's preemption evicted for it."""
     evicted_pods: list[str] = field(default_factory=list)
+    """Some of those pods."""
     broke: list[str] = field(default_factory=list)
+    """Gangs that lost their quorum by that."""
     half_broke: list[str] = field(default_factory=list)
+    """Those of them of which members were left on their nodes."""
     in_part_seconds: Lasting = 0.0
+    """How long some of its members sat on nodes without its quorum."""
     most_bound: Count = 0
+    """The most members that sat on nodes at a time."""
     seats_lost: Count = 0
+    """Seats of our plan whose room a pod of equal or lower priority took meanwhile."""
 
     @property
     def weight(self) -> float:
@@ -137,8 +153,11 @@ class Week(Struct):
     """Seven days from a Monday on."""
 
     start: WallTime
+    """Its Monday, 00:00 UTC."""
     days: list[Sums] = field(default_factory=lambda: [Sums() for _ in range(7)])
+    """The numbers of each day."""
     gangs: list[Told] = field(default_factory=list)
+    """The gangs of which there is most to tell."""
     left_out: Count = 0
     """Gangs that are counted and not among ``gangs``."""
 

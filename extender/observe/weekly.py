@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from extender.model.errors import InvalidInput
 from extender.model.texts import counted
@@ -63,10 +63,11 @@ class Weekly(Struct, frozen=True):
         return f"Week of {day(self.start)}{over}"
 
 
-class DebugObserveAnswer(Struct):
-    """What /debug/observe gives: a Report, and the gangs that wait."""
+class DebugObserveAnswer(Report):
+    """What /debug/observe answers."""
 
-    open: list[Told] = []
+    open: list[Told] = field(default_factory=list)
+    """The gangs that wait now."""
 
 
 def read(data: bytes) -> tuple[Report, list[Told]]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from extender.gang.core.victim_group import Claim, Sent
-from extender.gang.fairness.eviction_history import KEY, NAME
+from extender.gang.fairness.eviction_history import KEY, NAME, EvictedBefore
 from extender.kube.api_errors import NotFound
 from extender.model.objects import GangKey
 from extender.model.plan import Victim
@@ -41,7 +40,7 @@ async def evicted_once(rig: Rig) -> None:
     await rig.until_names(*LOW)
 
 
-def told_of(rig: Rig) -> list[dict[str, Any]]:
+def told_of(rig: Rig) -> list[EvictedBefore]:
     return rig.coordinator.eviction_history.describe()
 
 

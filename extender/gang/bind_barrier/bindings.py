@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import TypedDict
 
 import structlog
 from msgspec import Struct
@@ -45,6 +46,34 @@ class HeldBind(Struct, eq=False):
         """Answer it: "" for bound. A caller that has gone is not told."""
         if not self.answer.done():
             self.answer.set_result(why)
+
+
+class HeldMember(TypedDict):
+    """A member whose bind is held, as the debug API shows it."""
+
+    pod: str
+    """The member, NAMESPACE/NAME."""
+    uid: str
+    node: str
+    """The node that it is to be bound to."""
+    seconds: float
+    """How long its bind has been held."""
+
+
+class HeldBinds(TypedDict):
+    """The binds that are held for one plan, as the debug API shows them."""
+
+    gang: str
+    plan: str
+    """Id of the plan."""
+    opening: bool
+    """Whether all binds have arrived and are being checked or posted."""
+    posting: int
+    """Bindings that were sent to the API server and are not answered."""
+    held: list[HeldMember]
+    """The members whose bind is held."""
+    missing: list[str]
+    """Members whose bind has not arrived, NAMESPACE/NAME."""
 
 
 class Barrier:
@@ -371,8 +400,8 @@ class Bindings:
         for preemption in self._reservations:
             self._fail(preemption, f"{preemption.key}: no member is bound: {why}")
 
-    def describe(self) -> list[dict[str, object]]:
-        """Return, for a person, what is held and whom it waits for."""
+    def describe(self) -> list[HeldBinds]:
+        """Return, for a person, what is held and which members it waits for."""
         now = self._clocks.monotonic()
         return [
             {

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TypedDict
 
 import structlog
 from msgspec import Struct, field
@@ -59,6 +59,43 @@ FITS_NOT = Code.INFEASIBLE
 
 Answer = Plan | Refusal | Exception | None
 """Of the planner, or why there is none: TimeoutError where a search did not end in time."""
+
+
+class AwaitedPod(TypedDict):
+    """A pod that a booked start waits for, as the debug API shows it. Times are RFC 3339."""
+
+    namespace: str
+    name: str
+    node: str
+    ends: str | None
+    """When it is expected to end; null where that is not known."""
+    endsBy: str | None
+    """When it ends at the latest; null where nothing makes it end."""
+    sure: bool
+    """Whether something makes it end."""
+
+
+class BookedStart(TypedDict, total=False):
+    """A booked start, or a gang that waits for one, as the debug API shows it."""
+
+    gang: str
+    booked: bool
+    """Whether the start is booked."""
+    why: str
+    """Without a booked start: why there is none."""
+    priority: int
+    since: str
+    """When it was booked."""
+    start: str | None
+    """When the gang is expected to start; null where that is not known."""
+    seats: dict[str, str]
+    """Uid of a member -> its node."""
+    waitsFor: list[AwaitedPod]
+    """Pods that the start waits for."""
+    keeps: dict[str, dict[str, int]]
+    """Node -> room that is kept there, by resource."""
+    lostItsTurn: str
+    """Which gang it stands behind, where another one is to be booked first."""
 
 
 class Effects(Struct):
@@ -129,28 +166,28 @@ class Bookings:
         """Return who has a booked start."""
         return [booking.gang for booking in self._booked]
 
-    def describe(self) -> list[dict[str, Any]]:
-        """Return, for a person, who has a booked start, and who waits for one and why."""
+    def describe(self) -> list[BookedStart]:
+        """Return, for a person, gangs with a booked start, and those that wait for one and why."""
         snapshot = self._planning.shown()
         reasons = {**self._pace.reasons(), **self._no_turn}
         return [
             *(self._described(each, snapshot) for each in self._booked),
             *(
-                {
-                    "gang": str(key),
-                    "booked": False,
-                    "why": "; ".join(each for each in (self._line.why_behind(key), why) if each),
-                }
+                BookedStart(
+                    gang=str(key),
+                    booked=False,
+                    why="; ".join(each for each in (self._line.why_behind(key), why) if each),
+                )
                 for key, why in reasons.items()
                 if self.get(key) is None
             ),
         ]
 
-    def _described(self, booking: Booking, snapshot: Snapshot) -> dict[str, Any]:
-        """Return whom the gang waits for and what it keeps."""
+    def _described(self, booking: Booking, snapshot: Snapshot) -> BookedStart:
+        """Return which pods the gang waits for and what it keeps."""
         bound, claims = snapshot.bound, self._reservations.booked
         behind = self._line.why_behind(booking.gang)
-        return {
+        told: BookedStart = {
             "gang": str(booking.gang),
             "priority": booking.priority,
             "booked": True,
@@ -176,8 +213,10 @@ class Bookings:
                 for claim in claims.get(name, ())
                 if claim.hold.gang == booking.gang and claim.hold.requests
             },
-            **({"lostItsTurn": behind} if behind else {}),
         }
+        if behind:
+            told["lostItsTurn"] = behind
+        return told
 
     # -- events ---------------------------------------------------------------------------
 

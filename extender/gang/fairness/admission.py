@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from typing import TypedDict
 
 from msgspec.structs import replace
 
@@ -33,6 +34,36 @@ from extender.model.plan import Code, Plan, Refusal, Victim
 from extender.model.snapshot import Snapshot
 from extender.model.texts import rfc3339
 from extender.settings.settings import Settings
+
+
+class SuspendedGang(TypedDict):
+    """A gang that is not planned for a while, as the debug API shows it."""
+
+    gang: str
+    cause: Cause
+    """What its plans failed for."""
+    why: str
+    """The same as a sentence."""
+    since: str
+    until: str
+    """When it is planned again."""
+    untilItChanges: bool
+    """Whether a change of the gang itself ends it earlier."""
+
+
+class CurrentLimits(TypedDict):
+    """What is limited now, as the debug API shows it. Times are RFC 3339."""
+
+    schedulers: list[str]
+    """Schedulers whose pods are planned for."""
+    suspended: list[SuspendedGang]
+    """Gangs that are not planned for a while."""
+    planningSeconds: dict[str, float]
+    """Namespace -> planning time that it has used lately."""
+    evictionsLastHour: dict[str, int]
+    """Namespace -> pods evicted for its gangs within an hour."""
+    counted: dict[str, int]
+    """Limit -> how often it was met since the start."""
 
 
 class Admission:
@@ -274,7 +305,7 @@ class Admission:
             for name in sorted(sent, key=lambda name: (-sent[name], name))[:most]
         }
 
-    def describe(self) -> dict[str, object]:
+    def describe(self) -> CurrentLimits:
         """Return, for a person, what is limited now."""
         now = self._clocks.monotonic()
         return {
@@ -282,7 +313,7 @@ class Admission:
             "suspended": [
                 {
                     "gang": str(held.gang),
-                    "cause": held.cause.value,
+                    "cause": held.cause,
                     "why": held.why,
                     "since": rfc3339(held.since),
                     "until": rfc3339(held.until),

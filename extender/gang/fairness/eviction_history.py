@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 import msgspec
 import structlog
@@ -56,6 +56,22 @@ AWAITED_SECONDS = 3600.0
 """So long after it was begun an eviction may be accepted: budgets keep it waiting."""
 MOST_OF_NAMESPACE = 100
 """Names are a tenant's to make up: it forgets its own first."""
+
+
+class EvictedBefore(TypedDict):
+    """A workload that was evicted before, as the debug API shows it. Times are RFC 3339."""
+
+    what: str
+    """The workload: its owner, or the pod itself."""
+    namespace: str
+    evicted: int
+    """By how many plans it was evicted."""
+    lastAt: str
+    """When it was evicted last."""
+    lastPriority: int
+    """Priority of the last gang that it was evicted for."""
+    undisturbedUntil: str | None
+    """Until then it is spared; null while it does not run again."""
 
 
 class EvictedStore(WrittenBehind):
@@ -260,8 +276,8 @@ class EvictionHistory:
             self._soonest = min((one.until for one in self._spared.values()), default=0.0)
         return self._spared
 
-    def describe(self) -> list[dict[str, Any]]:
-        """Return, for a person, who is remembered."""
+    def describe(self) -> list[EvictedBefore]:
+        """Return, for a person, what is remembered."""
         return [
             {
                 "what": each.lineage,

@@ -78,22 +78,33 @@ class Decision(Struct, frozen=True, kw_only=True):
     """Wall clock, seconds since the epoch."""
     gang: str
     verb: Verb
+    """What asked."""
     outcome: Outcome
+    """What became of the gang."""
     message: str
+    """The same as a sentence."""
     code: DecisionCode = ""
+    """Why there is no plan; in observe mode what became of the gang."""
     victims: tuple[Victim, ...] = ()
+    """Pods to evict, by descending priority."""
     seats: tuple[Seat, ...] = ()
+    """The members' nodes."""
     waits_for: tuple[Victim, ...] = ()
+    """Pods that terminate already and whose room is needed."""
     costs: tuple[Cost, ...] = ()
+    """The cost, level by level, the most important first."""
     proof: Proof = Proof.NONE
+    """What is proved of the cost."""
     explanation: tuple[str, ...] = ()
+    """How it came about, line by line."""
     spared: str = ""
-    """As of Plan."""
+    """Which victims more free room would spare."""
     ways: tuple[Way, ...] = ()
     """What would change a refusal."""
     generation: int = 0
+    """Generation of the snapshot that was decided on."""
     seconds: float = 0.0
-    """How long planning took, or (done, gave-up) how long the plan was in flight."""
+    """How long planning took; with done and gave-up how long the plan was carried out."""
 
 
 def of_plan(plan: Plan, *, time: float, verb: Verb, seconds: float) -> Decision:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
+from typing import TypedDict
 
 from msgspec import Struct
 
@@ -53,6 +54,52 @@ SHOWN = 3
 """Pods, or gangs, named in a sentence; ``seats`` lists them all."""
 
 
+class DescribedGang(TypedDict):
+    """A gang as the debug API shows it."""
+
+    gang: str
+    minCount: int
+    """How many members must run."""
+    sizeKnown: bool
+    """Whether the minimum is declared. Otherwise all members that are there count."""
+    created: float | None
+    """When its first member was created, in seconds since the epoch; null without a member."""
+    members: int
+    """Unfinished members."""
+    before: int
+    """Members of an earlier owner of the same name. They do not count."""
+    bound: int
+    """Members that have a node, do not terminate, and count for the minimum."""
+    pending: int
+    """Members that wait for a node."""
+    gated: int
+    """Members that scheduling gates keep from being scheduled."""
+    lost: int
+    """Members on a node that is no longer there. They do not count."""
+    missing: int
+    """Members that have to be created before it can start."""
+    complete: bool
+    """Whether enough members are there."""
+    exist: str
+    """How many members are there, in words."""
+    unit: str
+    """`all`: it is evicted completely or not at all. `single`: pod by pod."""
+    startsWhole: bool
+    """Whether no member gets a node before enough of them can."""
+    priorityAsPreemptor: int
+    """The priority with which it evicts."""
+    priorityAsVictim: int
+    """The priority up to which it is protected."""
+    problems: tuple[str, ...]
+    """What is wrong with its definition: it is not planned, and its pods are single victims."""
+    unplanned: tuple[str, ...]
+    """Why it is not planned although its definition is right."""
+    notes: tuple[str, ...]
+    """What was assumed, for example about a size that is not declared."""
+    elsewhere: str
+    """Which other scheduler its members wait for; else empty."""
+
+
 class Standing(Struct, frozen=True, rename="camel"):
     """One gang's state; ``why`` is a sentence."""
 
@@ -73,7 +120,7 @@ class Standing(Struct, frozen=True, rename="camel"):
     """Wall clock of the first of its members that are there; None where a server does not say."""
 
 
-def described(gang: Gang, schedulers: Collection[str] = ()) -> dict[str, object]:
+def described(gang: Gang, schedulers: Collection[str] = ()) -> DescribedGang:
     """Return a gang as the debug API names it, and as ``standings`` wants it.
 
     ``schedulers``: those whose pods are planned for; none where that is not known.
