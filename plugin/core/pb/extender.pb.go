@@ -79,14 +79,14 @@ func (x *FilterRequest) GetNodeNames() []string {
 // Answers Filter.
 type FilterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Every node on offer may be used; nothing else is set then. So it is for pods of no gang while
-	// no seat is in their way.
+	// Every node on offer may be used; nothing else is set then. This is the answer for a pod of no
+	// gang while no seat is in its way.
 	Unchanged bool `protobuf:"varint,1,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
 	// The nodes that may be used, in the order offered.
 	NodeNames []string `protobuf:"bytes,2,rep,name=node_names,json=nodeNames,proto3" json:"node_names,omitempty"`
-	// Nodes that are refused and that evicting pods there might make good.
+	// Nodes that are refused and that might be accepted if pods there were evicted.
 	Failed []*RefusedNodes `protobuf:"bytes,3,rep,name=failed,proto3" json:"failed,omitempty"`
-	// Nodes that are refused whoever goes.
+	// Nodes that are refused whichever pods are evicted.
 	FailedAndUnresolvable []*RefusedNodes `protobuf:"bytes,4,rep,name=failed_and_unresolvable,json=failedAndUnresolvable,proto3" json:"failed_and_unresolvable,omitempty"`
 	// The one node kept is the pod's open seat. Then `unchanged` is not used.
 	Seat          *OpenSeat `protobuf:"bytes,5,opt,name=seat,proto3" json:"seat,omitempty"`
@@ -167,7 +167,7 @@ type OpenSeat struct {
 	// The term of WatchSeats in which it is held.
 	Term string `protobuf:"bytes,2,opt,name=term,proto3" json:"term,omitempty"`
 	// A version of that term which shows all seats of the plan. A mirror that is behind does not know
-	// with whom the gang starts.
+	// which members the gang starts with.
 	Version       uint64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -442,7 +442,7 @@ type BindRequest struct {
 	PodName string `protobuf:"bytes,1,opt,name=pod_name,json=podName,proto3" json:"pod_name,omitempty"`
 	// Its namespace.
 	PodNamespace string `protobuf:"bytes,2,opt,name=pod_namespace,json=podNamespace,proto3" json:"pod_namespace,omitempty"`
-	// Its UID: a pod made anew under the name is never bound.
+	// Its UID: a later pod of the same name is never bound.
 	PodUid string `protobuf:"bytes,3,opt,name=pod_uid,json=podUid,proto3" json:"pod_uid,omitempty"`
 	// The node.
 	NodeName      string `protobuf:"bytes,4,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
@@ -655,7 +655,7 @@ func (x *PreemptResponse) GetCandidates() map[string]*NodeVictims {
 	return nil
 }
 
-// The pods that would go on one node.
+// The pods that would be evicted on one node.
 type NodeVictims struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Their uids; in an answer by descending priority.

@@ -40,7 +40,7 @@ type ExtenderServiceClient interface {
 	// Which of the pods that the scheduler would evict for this one may it evict?
 	Preempt(ctx context.Context, in *PreemptRequest, opts ...grpc.CallOption) (*PreemptResponse, error)
 	// Give the pod its node. A member of a gang waits here for the other members of its plan, as
-	// long as bind.holdSeconds: give the call a deadline above that. Served where bind.enabled is
+	// long as bind.holdSeconds. Give the call a deadline above that. Served where bind.enabled is
 	// set.
 	Bind(ctx context.Context, in *BindRequest, opts ...grpc.CallOption) (*BindResponse, error)
 }
@@ -108,7 +108,7 @@ type ExtenderServiceServer interface {
 	// Which of the pods that the scheduler would evict for this one may it evict?
 	Preempt(context.Context, *PreemptRequest) (*PreemptResponse, error)
 	// Give the pod its node. A member of a gang waits here for the other members of its plan, as
-	// long as bind.holdSeconds: give the call a deadline above that. Served where bind.enabled is
+	// long as bind.holdSeconds. Give the call a deadline above that. Served where bind.enabled is
 	// set.
 	Bind(context.Context, *BindRequest) (*BindResponse, error)
 	mustEmbedUnimplementedExtenderServiceServer()

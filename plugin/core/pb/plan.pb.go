@@ -28,9 +28,9 @@ type ExplainResponse_State int32
 const (
 	// Not said.
 	ExplainResponse_STATE_UNSPECIFIED ExplainResponse_State = 0
-	// The pod has a node; the gang's quorum has its nodes.
+	// The pod has a node, or enough members of the gang have one.
 	ExplainResponse_STATE_RUNNING ExplainResponse_State = 1
-	// A plan is in flight for the gang.
+	// A plan for the gang is being carried out.
 	ExplainResponse_STATE_IN_FLIGHT ExplainResponse_State = 2
 	// No plan can be made for the gang now.
 	ExplainResponse_STATE_REFUSED ExplainResponse_State = 3
@@ -341,12 +341,12 @@ type ExplainResponse struct {
 	State ExplainResponse_State `protobuf:"varint,2,opt,name=state,proto3,enum=podgroup.v1.ExplainResponse_State" json:"state,omitempty"`
 	// Why, in words, line by line.
 	Reasons []string `protobuf:"bytes,3,rep,name=reasons,proto3" json:"reasons,omitempty"`
-	// The plan in flight.
+	// The plan that is being carried out.
 	Flight *Flight `protobuf:"bytes,4,opt,name=flight,proto3" json:"flight,omitempty"`
 	// What was lately decided about the gang, newest first.
 	Decisions []*Decision `protobuf:"bytes,5,rep,name=decisions,proto3" json:"decisions,omitempty"`
 	// Decisions about others that name the pod, or members of the gang, as victims; newest first. A
-	// plan that was given up says so, and may have evicted nobody.
+	// plan that was given up says so, and may have evicted no pod.
 	EvictedBy []*Decision `protobuf:"bytes,6,rep,name=evicted_by,json=evictedBy,proto3" json:"evicted_by,omitempty"`
 	// Of a refusal: what would change it.
 	Ways          []*Way `protobuf:"bytes,7,rep,name=ways,proto3" json:"ways,omitempty"`
@@ -433,7 +433,7 @@ func (x *ExplainResponse) GetWays() []*Way {
 	return nil
 }
 
-// A plan in flight.
+// A plan that is being carried out.
 type Flight struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The plan's id.

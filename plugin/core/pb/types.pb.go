@@ -144,7 +144,7 @@ func (x *Seat) GetNodeName() string {
 	return ""
 }
 
-// A pod that goes, or went, and why.
+// A pod that is evicted, or was, and why.
 type Victim struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The pod.
@@ -159,7 +159,7 @@ type Victim struct {
 	Grace *durationpb.Duration `protobuf:"bytes,5,opt,name=grace,proto3" json:"grace,omitempty"`
 	// Why this pod.
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
-	// What goes together with it: its gang when that goes whole, else empty.
+	// What is evicted together with it: its gang where that is evicted completely, else empty.
 	Unit          string `protobuf:"bytes,7,opt,name=unit,proto3" json:"unit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -325,7 +325,7 @@ type GangPlan struct {
 	Costs []*Cost `protobuf:"bytes,6,rep,name=costs,proto3" json:"costs,omitempty"`
 	// "optimal" (every level equals its bound) or "bounded".
 	Proof string `protobuf:"bytes,7,opt,name=proof,proto3" json:"proof,omitempty"`
-	// The story of the plan, line by line.
+	// How the plan came about, line by line.
 	Explanation []string `protobuf:"bytes,8,rep,name=explanation,proto3" json:"explanation,omitempty"`
 	// Less urgent gangs whose held seats it uses.
 	TakesOver []string `protobuf:"bytes,9,rep,name=takes_over,json=takesOver,proto3" json:"takes_over,omitempty"`
@@ -435,7 +435,7 @@ func (x *GangPlan) GetGeneration() uint64 {
 	return 0
 }
 
-// Why a gang cannot be helped now. Nothing is evicted for it.
+// Why there is no plan for a gang now. No pod is evicted for it.
 type Refusal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The gang (DIALECT:NAMESPACE/NAME).
@@ -598,7 +598,7 @@ type Decision struct {
 	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
 	// The gang it is about (DIALECT:NAMESPACE/NAME).
 	Gang string `protobuf:"bytes,2,opt,name=gang,proto3" json:"gang,omitempty"`
-	// Who asked, for example "filter", "preempt", "loop", "recovery". Others may be added.
+	// What asked, for example "filter", "preempt", "loop", "recovery". Others may be added.
 	Verb string `protobuf:"bytes,3,opt,name=verb,proto3" json:"verb,omitempty"`
 	// "plan", "refusal", "done", "gave-up" or "broken". Others may be added.
 	Outcome string `protobuf:"bytes,4,opt,name=outcome,proto3" json:"outcome,omitempty"`
@@ -616,11 +616,11 @@ type Decision struct {
 	Costs []*Cost `protobuf:"bytes,10,rep,name=costs,proto3" json:"costs,omitempty"`
 	// Of a plan: what is proved of its cost.
 	Proof string `protobuf:"bytes,11,opt,name=proof,proto3" json:"proof,omitempty"`
-	// The story, line by line.
+	// How it came about, line by line.
 	Explanation []string `protobuf:"bytes,12,rep,name=explanation,proto3" json:"explanation,omitempty"`
 	// Generation of the snapshot that was decided on.
 	Generation uint64 `protobuf:"varint,13,opt,name=generation,proto3" json:"generation,omitempty"`
-	// How long planning took, or ("done", "gave-up") how long the plan was in flight.
+	// How long planning took; with "done" and "gave-up" how long the plan was carried out.
 	Took *durationpb.Duration `protobuf:"bytes,14,opt,name=took,proto3" json:"took,omitempty"`
 	// Of a refusal: what would change it.
 	Ways          []*Way `protobuf:"bytes,15,rep,name=ways,proto3" json:"ways,omitempty"`

@@ -69,8 +69,8 @@ func (x *WatchSeatsRequest) GetHeartbeat() *durationpb.Duration {
 	return nil
 }
 
-// One step of WatchSeats. A reader that is slow is not told the states in between: each message
-// leads from what it was told last to the newest state.
+// One step of WatchSeats. Each message leads from what the reader got last to the newest state: a
+// slow reader does not get the states in between.
 type WatchSeatsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Changes with each term of a leading replica; versions are only compared within one.
@@ -231,11 +231,11 @@ type HeldSeat struct {
 	// Its gang is being seated, or its room is kept clear for that: it is held against pods of any
 	// priority.
 	Firm bool `protobuf:"varint,5,opt,name=firm,proto3" json:"firm,omitempty"`
-	// Pods that are there still, with what of their room this seat alone counts on: those that a
-	// booked start waits for. Nobody evicts them for that.
+	// Pods that are still there and that a booked start waits for, with the part of their room that
+	// this seat alone counts on. They are not evicted for that.
 	Awaited []*LeavingPod `protobuf:"bytes,6,rep,name=awaited,proto3" json:"awaited,omitempty"`
-	// With awaited pods: what the seat asks for in all. What is kept for it is that, less what those
-	// of the awaited request who are on the node; requests is what that was when this was told.
+	// With awaited pods: what the seat asks for in all. What is kept for it is that, less the requests
+	// of the awaited pods that are on the node. `requests` is the result when this was sent.
 	Asked []*ResourceAmount `protobuf:"bytes,7,rep,name=asked,proto3" json:"asked,omitempty"`
 	// Pods are evicted for its gang, and the member has volumes: it is held against other pods with
 	// volumes, whatever room there is. One of them could take the only attachment.
@@ -340,7 +340,7 @@ func (x *HeldSeat) GetDevices() bool {
 	return false
 }
 
-// A pod that is about to go.
+// A pod that is about to end.
 type LeavingPod struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its uid.

@@ -27,8 +27,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Streams for those who keep a mirror. A stream ends with UNAVAILABLE when the replica stops to
-// lead: what was received does not hold from then on.
+// Streams for programs that keep a mirror. A stream ends with UNAVAILABLE when the replica no longer
+// leads: what was received does not hold from then on.
 type WatchServiceClient interface {
 	// The seats held, by node: first all of them, then what changes.
 	WatchSeats(ctx context.Context, in *WatchSeatsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchSeatsResponse], error)
@@ -86,8 +86,8 @@ type WatchService_WatchDecisionsClient = grpc.ServerStreamingClient[WatchDecisio
 // All implementations must embed UnimplementedWatchServiceServer
 // for forward compatibility.
 //
-// Streams for those who keep a mirror. A stream ends with UNAVAILABLE when the replica stops to
-// lead: what was received does not hold from then on.
+// Streams for programs that keep a mirror. A stream ends with UNAVAILABLE when the replica no longer
+// leads: what was received does not hold from then on.
 type WatchServiceServer interface {
 	// The seats held, by node: first all of them, then what changes.
 	WatchSeats(*WatchSeatsRequest, grpc.ServerStreamingServer[WatchSeatsResponse]) error

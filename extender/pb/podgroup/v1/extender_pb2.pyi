@@ -58,8 +58,8 @@ class FilterResponse(_message.Message):
     FAILED_AND_UNRESOLVABLE_FIELD_NUMBER: _builtins.int
     SEAT_FIELD_NUMBER: _builtins.int
     unchanged: _builtins.bool
-    """Every node on offer may be used; nothing else is set then. So it is for pods of no gang while
-    no seat is in their way.
+    """Every node on offer may be used; nothing else is set then. This is the answer for a pod of no
+    gang while no seat is in its way.
     """
     @_builtins.property
     def node_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -67,11 +67,11 @@ class FilterResponse(_message.Message):
 
     @_builtins.property
     def failed(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefusedNodes]:
-        """Nodes that are refused and that evicting pods there might make good."""
+        """Nodes that are refused and that might be accepted if pods there were evicted."""
 
     @_builtins.property
     def failed_and_unresolvable(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefusedNodes]:
-        """Nodes that are refused whoever goes."""
+        """Nodes that are refused whichever pods are evicted."""
 
     @_builtins.property
     def seat(self) -> Global___OpenSeat:
@@ -109,7 +109,7 @@ class OpenSeat(_message.Message):
     """The term of WatchSeats in which it is held."""
     version: _builtins.int
     """A version of that term which shows all seats of the plan. A mirror that is behind does not know
-    with whom the gang starts.
+    which members the gang starts with.
     """
     def __init__(
         self,
@@ -247,7 +247,7 @@ class BindRequest(_message.Message):
     pod_namespace: _builtins.str
     """Its namespace."""
     pod_uid: _builtins.str
-    """Its UID: a pod made anew under the name is never bound."""
+    """Its UID: a later pod of the same name is never bound."""
     node_name: _builtins.str
     """The node."""
     def __init__(
@@ -384,7 +384,7 @@ Global___PreemptResponse: _TypeAlias = PreemptResponse  # noqa: Y015
 
 @_typing.final
 class NodeVictims(_message.Message):
-    """The pods that would go on one node."""
+    """The pods that would be evicted on one node."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

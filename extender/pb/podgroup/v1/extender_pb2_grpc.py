@@ -88,7 +88,7 @@ class ExtenderServiceServicer:
 
     def Bind(self, request, context):
         """Give the pod its node. A member of a gang waits here for the other members of its plan, as
-        long as bind.holdSeconds: give the call a deadline above that. Served where bind.enabled is
+        long as bind.holdSeconds. Give the call a deadline above that. Served where bind.enabled is
         set.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

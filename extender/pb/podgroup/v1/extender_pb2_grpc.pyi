@@ -44,7 +44,7 @@ class ExtenderServiceStub:
     """Which of the pods that the scheduler would evict for this one may it evict?"""
     Bind: _grpc.UnaryUnaryMultiCallable[_extender_pb2.BindRequest, _extender_pb2.BindResponse]
     """Give the pod its node. A member of a gang waits here for the other members of its plan, as
-    long as bind.holdSeconds: give the call a deadline above that. Served where bind.enabled is
+    long as bind.holdSeconds. Give the call a deadline above that. Served where bind.enabled is
     set.
     """
 
@@ -64,7 +64,7 @@ class ExtenderServiceAsyncStub(ExtenderServiceStub):
     """Which of the pods that the scheduler would evict for this one may it evict?"""
     Bind: _aio.UnaryUnaryMultiCallable[_extender_pb2.BindRequest, _extender_pb2.BindResponse]  # type: ignore[assignment]
     """Give the pod its node. A member of a gang waits here for the other members of its plan, as
-    long as bind.holdSeconds: give the call a deadline above that. Served where bind.enabled is
+    long as bind.holdSeconds. Give the call a deadline above that. Served where bind.enabled is
     set.
     """
 
@@ -105,7 +105,7 @@ class ExtenderServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_extender_pb2.BindResponse, _abc.Awaitable[_extender_pb2.BindResponse]]:
         """Give the pod its node. A member of a gang waits here for the other members of its plan, as
-        long as bind.holdSeconds: give the call a deadline above that. Served where bind.enabled is
+        long as bind.holdSeconds. Give the call a deadline above that. Served where bind.enabled is
         set.
         """
 

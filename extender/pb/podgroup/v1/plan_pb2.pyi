@@ -136,9 +136,9 @@ class ExplainResponse(_message.Message):
         STATE_UNSPECIFIED: ExplainResponse._State.ValueType  # 0
         """Not said."""
         STATE_RUNNING: ExplainResponse._State.ValueType  # 1
-        """The pod has a node; the gang's quorum has its nodes."""
+        """The pod has a node, or enough members of the gang have one."""
         STATE_IN_FLIGHT: ExplainResponse._State.ValueType  # 2
-        """A plan is in flight for the gang."""
+        """A plan for the gang is being carried out."""
         STATE_REFUSED: ExplainResponse._State.ValueType  # 3
         """No plan can be made for the gang now."""
         STATE_UNDECIDED: ExplainResponse._State.ValueType  # 4
@@ -154,9 +154,9 @@ class ExplainResponse(_message.Message):
     STATE_UNSPECIFIED: ExplainResponse.State.ValueType  # 0
     """Not said."""
     STATE_RUNNING: ExplainResponse.State.ValueType  # 1
-    """The pod has a node; the gang's quorum has its nodes."""
+    """The pod has a node, or enough members of the gang have one."""
     STATE_IN_FLIGHT: ExplainResponse.State.ValueType  # 2
-    """A plan is in flight for the gang."""
+    """A plan for the gang is being carried out."""
     STATE_REFUSED: ExplainResponse.State.ValueType  # 3
     """No plan can be made for the gang now."""
     STATE_UNDECIDED: ExplainResponse.State.ValueType  # 4
@@ -183,7 +183,7 @@ class ExplainResponse(_message.Message):
 
     @_builtins.property
     def flight(self) -> Global___Flight:
-        """The plan in flight."""
+        """The plan that is being carried out."""
 
     @_builtins.property
     def decisions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Decision]:
@@ -192,7 +192,7 @@ class ExplainResponse(_message.Message):
     @_builtins.property
     def evicted_by(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Decision]:
         """Decisions about others that name the pod, or members of the gang, as victims; newest first. A
-        plan that was given up says so, and may have evicted nobody.
+        plan that was given up says so, and may have evicted no pod.
         """
 
     @_builtins.property
@@ -220,7 +220,7 @@ Global___ExplainResponse: _TypeAlias = ExplainResponse  # noqa: Y015
 
 @_typing.final
 class Flight(_message.Message):
-    """A plan in flight."""
+    """A plan that is being carried out."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -80,7 +80,7 @@ Global___Seat: _TypeAlias = Seat  # noqa: Y015
 
 @_typing.final
 class Victim(_message.Message):
-    """A pod that goes, or went, and why."""
+    """A pod that is evicted, or was, and why."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -100,7 +100,7 @@ class Victim(_message.Message):
     reason: _builtins.str
     """Why this pod."""
     unit: _builtins.str
-    """What goes together with it: its gang when that goes whole, else empty."""
+    """What is evicted together with it: its gang where that is evicted completely, else empty."""
     @_builtins.property
     def pod(self) -> Global___PodReference:
         """The pod."""
@@ -200,7 +200,7 @@ class GangPlan(_message.Message):
 
     @_builtins.property
     def explanation(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The story of the plan, line by line."""
+        """How the plan came about, line by line."""
 
     @_builtins.property
     def takes_over(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -230,7 +230,7 @@ Global___GangPlan: _TypeAlias = GangPlan  # noqa: Y015
 
 @_typing.final
 class Refusal(_message.Message):
-    """Why a gang cannot be helped now. Nothing is evicted for it."""
+    """Why there is no plan for a gang now. No pod is evicted for it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -337,7 +337,7 @@ class Decision(_message.Message):
     gang: _builtins.str
     """The gang it is about (DIALECT:NAMESPACE/NAME)."""
     verb: _builtins.str
-    """Who asked, for example "filter", "preempt", "loop", "recovery". Others may be added."""
+    """What asked, for example "filter", "preempt", "loop", "recovery". Others may be added."""
     outcome: _builtins.str
     """"plan", "refusal", "done", "gave-up" or "broken". Others may be added."""
     message: _builtins.str
@@ -370,11 +370,11 @@ class Decision(_message.Message):
 
     @_builtins.property
     def explanation(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The story, line by line."""
+        """How it came about, line by line."""
 
     @_builtins.property
     def took(self) -> _duration_pb2.Duration:
-        """How long planning took, or ("done", "gave-up") how long the plan was in flight."""
+        """How long planning took; with "done" and "gave-up" how long the plan was carried out."""
 
     @_builtins.property
     def ways(self) -> _containers.RepeatedCompositeFieldContainer[Global___Way]:

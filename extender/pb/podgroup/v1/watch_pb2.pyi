@@ -48,8 +48,8 @@ Global___WatchSeatsRequest: _TypeAlias = WatchSeatsRequest  # noqa: Y015
 
 @_typing.final
 class WatchSeatsResponse(_message.Message):
-    """One step of WatchSeats. A reader that is slow is not told the states in between: each message
-    leads from what it was told last to the newest state.
+    """One step of WatchSeats. Each message leads from what the reader got last to the newest state: a
+    slow reader does not get the states in between.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -165,14 +165,14 @@ class HeldSeat(_message.Message):
 
     @_builtins.property
     def awaited(self) -> _containers.RepeatedCompositeFieldContainer[Global___LeavingPod]:
-        """Pods that are there still, with what of their room this seat alone counts on: those that a
-        booked start waits for. Nobody evicts them for that.
+        """Pods that are still there and that a booked start waits for, with the part of their room that
+        this seat alone counts on. They are not evicted for that.
         """
 
     @_builtins.property
     def asked(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceAmount]:
-        """With awaited pods: what the seat asks for in all. What is kept for it is that, less what those
-        of the awaited request who are on the node; requests is what that was when this was told.
+        """With awaited pods: what the seat asks for in all. What is kept for it is that, less the requests
+        of the awaited pods that are on the node. `requests` is the result when this was sent.
         """
 
     def __init__(
@@ -198,7 +198,7 @@ Global___HeldSeat: _TypeAlias = HeldSeat  # noqa: Y015
 
 @_typing.final
 class LeavingPod(_message.Message):
-    """A pod that is about to go."""
+    """A pod that is about to end."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

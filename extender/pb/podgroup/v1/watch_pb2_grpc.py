@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class WatchServiceStub:
-    """Streams for those who keep a mirror. A stream ends with UNAVAILABLE when the replica stops to
-    lead: what was received does not hold from then on.
+    """Streams for programs that keep a mirror. A stream ends with UNAVAILABLE when the replica no longer
+    leads: what was received does not hold from then on.
     """
 
     def __init__(self, channel):
@@ -49,8 +49,8 @@ class WatchServiceStub:
 
 
 class WatchServiceServicer:
-    """Streams for those who keep a mirror. A stream ends with UNAVAILABLE when the replica stops to
-    lead: what was received does not hold from then on.
+    """Streams for programs that keep a mirror. A stream ends with UNAVAILABLE when the replica no longer
+    leads: what was received does not hold from then on.
     """
 
     def WatchSeats(self, request, context):
@@ -89,8 +89,8 @@ def add_WatchServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class WatchService:
-    """Streams for those who keep a mirror. A stream ends with UNAVAILABLE when the replica stops to
-    lead: what was received does not hold from then on.
+    """Streams for programs that keep a mirror. A stream ends with UNAVAILABLE when the replica no longer
+    leads: what was received does not hold from then on.
     """
 
     @staticmethod

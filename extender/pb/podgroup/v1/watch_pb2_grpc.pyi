@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class WatchServiceStub:
-    """Streams for those who keep a mirror. A stream ends with UNAVAILABLE when the replica stops to
-    lead: what was received does not hold from then on.
+    """Streams for programs that keep a mirror. A stream ends with UNAVAILABLE when the replica no longer
+    leads: what was received does not hold from then on.
     """
 
     @_typing.overload
@@ -42,8 +42,8 @@ class WatchServiceStub:
 
 @_typing.type_check_only
 class WatchServiceAsyncStub(WatchServiceStub):
-    """Streams for those who keep a mirror. A stream ends with UNAVAILABLE when the replica stops to
-    lead: what was received does not hold from then on.
+    """Streams for programs that keep a mirror. A stream ends with UNAVAILABLE when the replica no longer
+    leads: what was received does not hold from then on.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -53,8 +53,8 @@ class WatchServiceAsyncStub(WatchServiceStub):
     """Decisions about gangs as they are made."""
 
 class WatchServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Streams for those who keep a mirror. A stream ends with UNAVAILABLE when the replica stops to
-    lead: what was received does not hold from then on.
+    """Streams for programs that keep a mirror. A stream ends with UNAVAILABLE when the replica no longer
+    leads: what was received does not hold from then on.
     """
 
     @_abc_1.abstractmethod
