@@ -93,8 +93,8 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     """Register the options that say where the server is."""
     group = parser.add_argument_group(
         "where the server is",
-        "Without --url its pod is found with the kubeconfig and a connection is forwarded to it, "
-        "which needs the rights to list pods, and to get and create pods/portforward there.",
+        "Without --url its pod is found with the kubeconfig, and a connection is forwarded to it. "
+        "That needs the rights to list pods, and to get and create pods/portforward there.",
     )
     add = group.add_argument
     add(

@@ -13,10 +13,10 @@ UNREACHED = 3
 INTERRUPTED = 130
 """Ctrl-C, as shells count it: 128 and the signal."""
 
-SERVER = ", 3 the server was not reached or gave no answer"
+SERVER = "; 3 the server was not reached or gave no answer"
 
 
 def statuses(no: str = "", *, server: bool = False, ok: str = "answered") -> str:
     """Return what a command's help says: ``no`` is what its status 1 means, if it has one."""
-    answer = f", 1 {no}" if no else ""
-    return f"Exit status: 0 {ok}{answer}, 2 bad input{SERVER if server else ''}."
+    answer = f"; 1 {no}" if no else ""
+    return f"Exit status: 0 {ok}{answer}; 2 bad input{SERVER if server else ''}."

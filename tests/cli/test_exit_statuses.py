@@ -231,7 +231,7 @@ def test_the_help_of_every_command_has_its_statuses() -> None:
     for name, parser in parser_of()._subparsers._group_actions[0].choices.items():  # type: ignore[union-attr]
         text = str(parser.epilog)
         assert text.startswith("Exit status: 0 "), name
-        assert ", 2 bad input" in text, name
+        assert "; 2 bad input" in text, name
         assert (statuses.SERVER in text) is (name in LIVE), name
 
 
