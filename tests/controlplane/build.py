@@ -100,21 +100,22 @@ def kubernetes_module(minor: str) -> Module:
 
 
 def plugin_module(minor: str) -> Module:
-    """kube-scheduler with the plugin of this repository (docs/plugin.md)."""
+    """kube-scheduler with the plugin of this repository, and the verifier (docs/plugin.md)."""
     stock = kubernetes_module(minor)
     path = PLUGIN / f"v{minor.replace('.', '_')}"
     package = f"podgroup-extender.io/plugin/{path.name}"
     return Module(
         f"plugin-{minor}",
         path,
-        (("kube-scheduler", package),),
+        (("kube-scheduler", package), ("verifier", f"{package}/verifier")),
         stock.ldflags,
         sources=(path, PLUGIN / "core"),
     )
 
 
 def ensure_plugin(minor: str, cache: Path | None = None, log: Log | None = None) -> Path:
-    """Return kube-scheduler with the plugin, building it when it is missing."""
+    """Return kube-scheduler with the plugin, building it when it is missing. Beside it stands
+    ``verifier``, which asks the filters of that kube-scheduler (docs/verifier.md)."""
     module = plugin_module(minor)
     return ensure_module(module, cache or default_cache(), log or _silent) / "kube-scheduler"
 
