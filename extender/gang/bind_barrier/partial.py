@@ -22,7 +22,7 @@ from extender.gang.core.reservations import Preemption
 from extender.gang.runtime.background import each
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.kube.api_errors import ApiError
-from extender.model.objects import GangKey, Pod
+from extender.model.objects import Pod
 from extender.model.plan import Victim
 
 IN_PART = "GangBoundInPart"
@@ -51,8 +51,7 @@ class PartlyBound:
         self._decisions = telling.decisions
         self._executor = executor
         self._barrier = term.settings.bind.enabled
-        self._undone: Counter[GangKey] = Counter()
-        """Gangs of which members are about to be deleted."""
+        self.rolled_back = reading.waiting.rolled_back
         self._told: set[str] = set()
         """Plans in flight that were told of already."""
         self._bound: dict[str, set[str]] = {}
@@ -85,13 +84,9 @@ class PartlyBound:
         ):
             self._tell(preemption, why)
             if self._roll_back:
-                self._undone[preemption.key] += 1
+                self.rolled_back[preemption.key] += 1
                 self._spawn(self._undo(preemption, sitting, why))
         self._told.discard(preemption.id)
-
-    def undoing(self, key: GangKey) -> bool:
-        """Whether members of a gang are about to be deleted: none of them counts as its own."""
-        return self._undone[key] > 0
 
     def done(self, preemption: Preemption) -> None:
         """All members of the plan are bound."""
@@ -142,7 +137,7 @@ class PartlyBound:
             if self._short(preemption, uids):
                 await self._remove(preemption, uids, why)
         finally:
-            self._undone -= Counter(
+            self.rolled_back -= Counter(
                 [preemption.key]
             )  # no entry is left of a gang that is done with
 

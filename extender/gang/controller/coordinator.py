@@ -63,7 +63,6 @@ class Coordinator:
         self.decisions = self.telling.decisions
         # Whom we kept off such a node kube-scheduler has left out of its candidates for that.
         self.reservations.vacated = lambda node: self.evidence.freed((node,))
-        self.records.told = lambda aside: self.notices.record_aside(self.records.namespace, aside)
         # Who may act for which gang, and the plans in flight.
         self._keeper = keeper = RecordWriter(term.records, term.leadership, background)
         self.eviction_history = _eviction_history(term, reading, telling)
@@ -104,13 +103,12 @@ class Coordinator:
             self.notices,
         )
         # From a gang that waits to a plan: who is asked, in which turn.
-        self.turns = turns = SchedulingCycle(
-            term, reading, telling, self.thread, admission, executor
-        )
         self.bookings = Bookings(
             settings, self.reservations, self.preconditions, reading.gangs, term.source, clocks
         )
-        turns.booked = self.bookings.holds_against
+        self.turns = turns = SchedulingCycle(
+            term, reading, telling, admission, executor, self.bookings
+        )
         self.answering = answering = Answering(
             reading,
             self.telling,
@@ -134,7 +132,6 @@ class Coordinator:
         self.seat_given, self.starts_with = refused.seat_given, refused.starts_with
         self.turned_away = refused.turned_away
         self.partly_bound = PartlyBound(term, reading, telling, executor)
-        turns.undoing = self.partly_bound.undoing
         self.bindings = Bindings(term, background, executor, self.partly_bound, refused)
         self._replanning = Replanning(
             executor, turns, settings.seats.max_replans, self.readiness, self.bindings.posting
@@ -227,6 +224,8 @@ class Coordinator:
 
     async def _sweep(self) -> None:
         """Do what nothing waits for."""
+        for aside in self.records.take_untold():
+            self.notices.record_aside(self.records.namespace, aside)
         if self.readiness.begun and not self.plans.victims.waiting:
             # What gangs whose definition was repaired were told last is not true any more.
             for key, waiting in self.telling.refused.repaired():

@@ -113,7 +113,7 @@ class Executor:
         self._notices, self._hints = telling.notices, telling.hints
         self._decisions = telling.decisions
         self._keeper = keeper
-        self._thread = thread
+        self.thread = thread
         self._others = others
         self._planned: dict[str, asyncio.Event] = {}
         """Plan id -> set once it acts, where that is waited for."""
@@ -280,7 +280,7 @@ class Executor:
         going = (*preemption.victims.values(), *preemption.waits.values())
         holds = list(self.plans.reservations.holds())
         try:
-            return await self._thread.check(gang, dict(preemption.seats), going, snapshot, holds)
+            return await self.thread.check(gang, dict(preemption.seats), going, snapshot, holds)
         except NotReady:
             return None
 

@@ -96,8 +96,8 @@ class Records:
     ) -> None:
         self._client = client
         self.signer = signer or Signer()
-        self.told: Callable[[RejectedRecord], None] = lambda aside: None
-        """Called once for each record that is kept aside."""
+        self._untold: list[RejectedRecord] = []
+        """Kept aside since ``take_untold`` was asked last."""
         self.aside: dict[str, RejectedRecord] = {}
         """Name -> a record that is kept aside, as long as it is there."""
         self._digests: dict[str, bytes] = {}
@@ -329,7 +329,12 @@ class Records:
         aside = RejectedRecord(name, str(item.get("metadata", {}).get("uid", "")), why)
         self.aside[name] = aside
         log.error("a plan record is kept aside: nothing is done with it", config_map=name, why=why)
-        self.told(aside)
+        self._untold.append(aside)
+
+    def take_untold(self) -> list[RejectedRecord]:
+        """Return the records that are kept aside since this was asked last."""
+        taken, self._untold = self._untold, []
+        return taken
 
     def _documents(self, record: Record) -> list[dict[str, Any]]:
         documents = documents_of(record, self.signer)

@@ -7,7 +7,7 @@ state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from functools import partial
 from math import inf
@@ -15,9 +15,10 @@ from math import inf
 import structlog
 from msgspec.structs import replace
 
+from extender.gang.booking.bookings import Bookings
 from extender.gang.controller.executor import Executor
 from extender.gang.controller.pending_gangs import can_be_planned
-from extender.gang.controller.planner_thread import Overran, PlannerThread
+from extender.gang.controller.planner_thread import Overran
 from extender.gang.controller.term import Reading, Telling, Term
 from extender.gang.controller.volume_claims import VolumeClaims
 from extender.gang.controller.waiting import Version
@@ -69,9 +70,9 @@ class SchedulingCycle:
         term: Term,
         reading: Reading,
         telling: Telling,
-        planner_thread: PlannerThread,
         admission: Admission,
         executor: Executor,
+        bookings: Bookings,
     ) -> None:
         self._reservations = reading.reservations
         self._readiness = reading.readiness
@@ -88,15 +89,12 @@ class SchedulingCycle:
         self.lock = FairLock(admission)
         self._admission = admission
         self._claims = VolumeClaims(term.claims)
-        self.planner_thread = planner_thread
+        self.planner_thread = executor.thread
         self._executor = executor
         self._victims = executor.plans.victims
         self._preconditions = executor.preconditions
         self._random = term.random
-        self.booked: Callable[[Gang, Snapshot], Iterable[Hold]] = lambda gang, snapshot: ()
-        """What booked starts of others keep of the room."""
-        self.undoing: Callable[[GangKey], bool] = lambda key: False
-        """Whether members that were bound of a gang are about to be deleted."""
+        self._bookings = bookings
 
     def version(self) -> Version:
         """Return what an answer rests on; another one when it may be another answer."""
@@ -344,7 +342,7 @@ class SchedulingCycle:
         return Refusal(gang=plan.gang, code=Code.SETTLING, message=message)
 
     def _rolled_back(self, gang: Gang) -> Refusal | None:
-        if not self.undoing(gang.key):
+        if not self._waiting.rolled_back[gang.key]:
             return None
         message = "it was bound in part, and its bound members are deleted first (seats.rollback)"
         return Refusal(gang=gang.key, code=Code.SETTLING, message=message)
@@ -434,7 +432,7 @@ class SchedulingCycle:
         ``causes``: the namespaces that have made it necessary, where that is not the gang's.
         """
         snapshot = self._admission.counted_on(gang, snapshot)
-        holds = (*self._reservations.holds(), *self.booked(gang, snapshot))
+        holds = (*self._reservations.holds(), *self._bookings.holds_against(gang, snapshot))
         self._decisions.decisions.searched(
             SearchInput(gang.key, snapshot, holds, masks, dict(offered or {}))
         )

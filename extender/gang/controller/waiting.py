@@ -7,6 +7,7 @@ something did. A plan that failed makes the gang's next one wait.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from heapq import nsmallest
 from typing import Any
@@ -79,6 +80,8 @@ class Waiting:
         self._retry_seconds = retry_seconds
         self._longest_retry = longest_retry
         self._settle_seconds = settle_seconds
+        self.rolled_back: Counter[GangKey] = Counter()
+        """Gangs of which bound members are about to be deleted: none of these counts as theirs."""
         self._refused: TTLCache[GangKey, _Answered] = self._table()
         self._penalties: TTLCache[GangKey, _Penalty] = self._table()
         self._grown: TTLCache[GangKey, float] = self._table()
