@@ -37,7 +37,6 @@ LARGER: dict[str, tuple[int, int]] = {
 
 WRITTEN_ELSEWHERE: dict[str, int] = {
     "bind_barrier/bindings.py": 1,
-    "controller/coordinator.py": 1,
     "controller/scheduling_cycle.py": 2,
     "verbs/allowances.py": 2,
     "verbs/filter.py": 1,
@@ -48,8 +47,6 @@ WRITTEN_ELSEWHERE: dict[str, int] = {
 
 REPLACED: set[str] = {
     "controller/coordinator.py: recovered",
-    "controller/coordinator.py: booked",
-    "controller/coordinator.py: undoing",
     "controller/coordinator.py: vacated",
 }
 """room/file.py: what it replaces in an object that it did not make."""
