@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from extender.cli.live_command import moment, named, namespace_of
 from extender.gang.plan.single import SINGLE
 from extender.gang.tell.decisions import Outcome
-from extender.gang.tell.leaving import Obj, after_eviction
+from extender.gang.tell.leaving import Obj, after_eviction, lost_words
 from extender.gang.tell.story import Facts, Story
 from extender.model.objects import GangKey
 
@@ -57,10 +57,10 @@ def _of(decision: Obj, key: str) -> list[Obj]:
 def _taken(position: int, decision: Obj, key: str, facts: Facts) -> str:
     victims = _of(decision, key)
     became, over = _became(facts.decisions, position)
-    went = "were to go" if over == "gave-up" else "went"
+    evicted = "were to be evicted" if over == "gave-up" else "were evicted"
     return (
-        f"{len(victims)} of its pods {went} at {moment(decision['time'])} for {decision['gang']}: "
-        f"{victims[0]['reason']}{became}"
+        f"{len(victims)} of its pods {evicted} at {moment(decision['time'])} "
+        f"for {decision['gang']}: {victims[0]['reason']}{lost_words(victims)}{became}"
     )
 
 
@@ -78,7 +78,7 @@ def story_of_evicted(namespace: str | None, name: str, facts: Facts) -> Story | 
                 f"pod {victim['namespace']}/{name}",
                 "gone",
                 f"a victim for {decision['gang']} at {moment(decision['time'])} (priority "
-                f"{victim['priority']}{with_it}): {victim['reason']}{became}",
+                f"{victim['priority']}{with_it}): {victim['reason']}{lost_words([victim])}{became}",
                 decision,
                 after_eviction([victim])
                 + (f"; `why {victim['gang']}` explains its gang" if victim["gang"] else ""),
@@ -88,10 +88,10 @@ def story_of_evicted(namespace: str | None, name: str, facts: Facts) -> Story | 
 
 
 def _became(decisions: Sequence[Obj], position: int) -> tuple[str, str]:
-    """Return what became of a plan, as words and as the outcome; both "" while it is in flight."""
+    """Return what became of a plan, in words and as the outcome; both "" before its end."""
     gang = decisions[position]["gang"]
     for later in reversed(decisions[:position]):
-        # A plan that is changed in flight is told of again as a plan.
+        # A plan that is changed is kept again as a plan.
         if later["gang"] == gang and later["outcome"] not in ("refusal", "plan"):
             return f"; that plan: {later['outcome']}, {later['message']}", later["outcome"]
     return "", ""

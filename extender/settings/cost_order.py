@@ -132,12 +132,13 @@ def cost_words(level: str, value: int, beside: int) -> str:
     if level.partition("@")[0] != CostLevel.WORK:
         return str(value)
     for digits in range(1, MOST_DIGITS):
-        if value == beside or _work(value, digits) != _work(beside, digits):
-            return _work(value, digits)
-    return _work(value, MOST_DIGITS)
+        if value == beside or work_words(value, digits) != work_words(beside, digits):
+            return work_words(value, digits)
+    return work_words(value, MOST_DIGITS)
 
 
-def _work(seconds: int, digits: int) -> str:
+def work_words(seconds: int, digits: int = 1) -> str:
+    """Return GPU-seconds as a person reads them."""
     if seconds < HOUR // 10:
         return f"{seconds} GPU-seconds"
     return f"{Decimal(seconds) / HOUR:,.{digits}f} GPU-hours"

@@ -125,7 +125,7 @@ async def test_a_gang_in_preemption(live: Live, tmp_path: Path) -> None:
             await asyncio.sleep(0.05)
     status, out, _ = await live.ask("why", "low", "--short")
     assert status == 0
-    assert "4 of its pods went at 2" in out
+    assert "4 of its pods were evicted at 2" in out
     assert "for pod-group:team/high" in out
 
 

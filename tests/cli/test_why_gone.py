@@ -23,6 +23,7 @@ def victim(name: str, gang: str = LOW, owner: str | None = "Job/low") -> dict[st
         "gang": gang,
         "reason": "its room on n0 is needed",
         "owner": owner,
+        "lost": 1800,
     }
 
 
@@ -78,7 +79,8 @@ EVICTED = decision(HIGH, "plan", 1e9, victims=[victim("low-0"), victim("low-1")]
 async def test_a_gang_that_was_evicted_is_remembered(name: str) -> None:
     story = await told(name, decisions=[decision(HIGH, "done", 1e9 + 5), EVICTED])
     assert (story.subject, story.state) == (f"gang {LOW}", "gone")
-    assert f"2 of its pods went at 2001-09-09 01:46:40Z for {HIGH}" in story.reason
+    assert f"2 of its pods were evicted at 2001-09-09 01:46:40Z for {HIGH}" in story.reason
+    assert "; 1.0 GPU-hours of work lost" in story.reason
     assert "its room on n0 is needed" in story.reason
     assert "done, message of done" in story.reason
     assert story.decision is not None
@@ -88,7 +90,7 @@ async def test_a_gang_that_was_evicted_is_remembered(name: str) -> None:
 
 async def test_a_plan_that_was_given_up_may_have_evicted_nobody() -> None:
     story = await told("low", decisions=[decision(HIGH, "gave-up", 1e9 + 5), EVICTED])
-    assert "were to go at 2001-09-09 01:46:40Z for" in story.reason
+    assert "were to be evicted at 2001-09-09 01:46:40Z for" in story.reason
     assert "gave-up, message of gave-up" in story.reason
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from extender.settings.cost_order import work_words
+
 Obj = Mapping[str, Any]
 MOST_OWNERS = 3
 """Named in a sentence."""
@@ -34,6 +36,12 @@ def unit_name(unit: str, victims: Iterable[Obj]) -> str:
         if victim["uid"] == unit:
             return f"{victim['namespace']}/{victim['name']}"
     return unit
+
+
+def lost_words(victims: Iterable[Obj]) -> str:
+    """Return what work was lost with victims, to follow a sentence; a server may not say."""
+    lost = sum(victim.get("lost", 0) for victim in victims)
+    return f"; {work_words(lost)} of work lost" if lost else ""
 
 
 def after_eviction(victims: Sequence[Obj]) -> str:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from extender.gang.plan.schedulers import NO_ASKER
 from extender.gang.tell.decisions import Outcome, Verb
 from extender.gang.tell.gang_status import GangState, Standing, refuses, standings
-from extender.gang.tell.leaving import Obj, after_eviction, leaving, unit_name
+from extender.gang.tell.leaving import Obj, after_eviction, leaving, lost_words, unit_name
 from extender.model.plan import Code
 from extender.model.texts import counted
 
@@ -204,7 +204,7 @@ def _taken_from(gang: str, facts: Facts) -> list[str]:
         kind = "a victim" if one else "victims"
         return [
             f"{len(taken)} of its pods {chosen} as {kind} for {decision['gang']}: "
-            f"{taken[0]['reason']}"
+            f"{taken[0]['reason']}{lost_words(taken)}"
         ]
     return []
 
