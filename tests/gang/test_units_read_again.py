@@ -219,7 +219,7 @@ def test_no_plan_takes_a_part_of_what_goes_whole(
         event(f"{min(len(gone), 3)} victims or more")
         assert all(priorities[uid] < plan.priority for uid in gone)
         assert len(plan.seats) >= gang.missing
-        # A member that is too urgent stays, and does not spare the others (docs/architecture.md).
+        # A member that is too urgent stays, and does not spare the others (docs/choices.md).
         below = [[uid for uid in unit if priorities[uid] < plan.priority] for unit in together]
         for unit in map(set, below):
             assert not gone & unit or unit <= gone, (gang.key, sorted(gone), sorted(unit))

@@ -1,4 +1,4 @@
-"""docs/architecture.md's way of a filter call is the way that one goes."""
+"""docs/walkthrough.md's way of a filter call is the way that one goes."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def test_what_reads_anothers_field_may(line: str) -> None:
 
 def walk() -> list[tuple[str, str]]:
     """(file, what to look for there) of the way of one call, in its order."""
-    text = (ROOT / "docs" / "architecture.md").read_text()
+    text = (ROOT / "docs" / "walkthrough.md").read_text()
     section = text.split("## One filter call, file by file")[1].split("\n## ")[0]
     return re.findall(r"^\| `([\w/]+\.pyx?)` \| `(\w+)` \|", section, re.M)
 

@@ -12,7 +12,7 @@ from tests.simulation.state import Seen, State
 
 
 class PriorityChecks:
-    """docs/architecture.md, which priority counts: the group's, where it has one."""
+    """docs/choices.md, which priority counts: the group's, where it has one."""
 
     def __init__(self, state: State, cache: Callable[[], Cache | None]) -> None:
         self._state = state

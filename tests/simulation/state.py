@@ -81,7 +81,7 @@ class State:
     def wants(self, work: Work) -> int:
         """Return the priority at which a gang may evict: its group's, else the least of its pods'.
 
-        docs/architecture.md, which priority counts.
+        docs/choices.md, which priority counts.
         """
         stated = self._stated.get(work.name) if work.gang else None
         found = [pod.priority for pod in self.of_work(work.name) if not pod.going]

@@ -83,6 +83,8 @@ CONTENTS: dict[str, dict[str, list[str]]] = {
         "Change": [
             "CONTRIBUTING",
             "docs/architecture",
+            "docs/walkthrough",
+            "docs/choices",
             "docs/search-solvers",
             "docs/search-core",
             "docs/reliability",

@@ -30,6 +30,7 @@ PLAIN = (
     "docs/benchmarks/search.md",
     "docs/benchmarks/throughput.md",
     "docs/checked.md",
+    "docs/choices.md",
     "docs/cli.md",
     "docs/concepts.md",
     "docs/console.md",
@@ -93,6 +94,7 @@ PLAIN = (
     "docs/systems/volcano.md",
     "docs/systems/yunikorn.md",
     "docs/tenants.md",
+    "docs/walkthrough.md",
     "proto/README.md",
     "tests/controlplane/README.md",
 )
