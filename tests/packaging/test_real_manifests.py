@@ -14,7 +14,7 @@ from extender.sandbox.ports import Ports
 from extender.settings.settings import Settings
 from tests.controlplane.client import AGGREGATED, ApiError
 from tests.controlplane.cluster import Cluster
-from tests.controlplane.objects import make_pod
+from tests.controlplane.objects import make_pod, make_pod_group
 from tests.packaging.manifests import MANIFESTS, NAMESPACE, names, pick, pod_specs, read, rules
 
 pytestmark = pytest.mark.real
@@ -243,3 +243,37 @@ def test_closed_configuration_places_nothing_at_all(cluster: Cluster, dead_port:
         cluster.client.wait_for(functools.partial(failed_to_schedule, cluster, pod), what=pod)
     assert not cluster.client.get("Pod", "fits")["spec"].get("nodeName")
     assert cluster.client.get("Pod", "low")["status"]["phase"] == "Running"
+
+
+def test_the_example_lets_one_namespace_use_the_high_class(cluster: Cluster) -> None:
+    client, space = cluster.client, cluster.namespace
+    cluster.priority_classes(low=1, high=100000)
+    path = MANIFESTS / "examples" / "high-priority.yaml"
+    quota, *policy = yaml.safe_load_all(path.read_text())
+
+    def pod(cls: str) -> dict[str, Any]:
+        return make_pod(f"of-{cls}", namespace=space, priority_class=cls)
+
+    try_out(cluster, pod("high"))
+    for document in policy:
+        client.create(document)
+    try:
+
+        def refused() -> bool:
+            try:
+                try_out(cluster, pod("high"))
+            except ApiError as error:
+                return "may use class high" in str(error)
+            return False
+
+        client.wait_for(refused, what="the policy to be in force")
+        with pytest.raises(ApiError, match="may use class high"):
+            try_out(cluster, make_pod_group(cluster.release, "g", 2, priority_class="high"))
+        try_out(cluster, pod("low"))
+        labels = {"metadata": {"labels": {"podgroup-extender.io/high-priority": "allowed"}}}
+        client.patch("Namespace", space, labels)
+        client.wait_for(lambda: not refused(), what="the namespace to be let in")
+        try_out(cluster, quota)
+    finally:
+        for document in policy:
+            client.delete(document["kind"], document["metadata"]["name"])
