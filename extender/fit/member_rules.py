@@ -53,6 +53,11 @@ class MemberSpread(Struct, frozen=True):
     sample: Pod
     """A bound member: all of them agree on what is counted where."""
     constraint: SpreadConstraint
+    later: tuple[int, ...] = ()
+    """Of ``counted``: classes that it does not bind and that rules of their own may keep waiting
+    until members are seated which it binds."""
+    most_later: int = 0
+    """Members of these, and of classes of which it counts a part."""
 
 
 class MemberRules(Struct, frozen=True):
@@ -78,7 +83,8 @@ def self_caps(
     not fit yet: of those still to be seated, the one whose domain is emptiest fits.
     Where they do not, the order in which the others come first leaves somebody out.
     Members bound by the constraint and counted by it are so seated exactly as the
-    filter allows; counted members whom it does not bind may come first.
+    filter allows; counted members whom it does not bind may come first. They may also
+    have to come later (``later``): then counts are allowed that do not keep it.
 
     ``check`` is called again and again, and may raise to end it.
     """
@@ -87,7 +93,7 @@ def self_caps(
     asked = [rule for stated, rule in RULES if any(map(stated, shapes))]
     if not asked:
         return MemberRules()
-    keys = _label_keys(shapes)
+    keys = label_keys(shapes)
     kinds = [_kinds(pods, keys) for pods in classes]
     found = _Found(view, check)
     for rule in asked:
@@ -106,7 +112,7 @@ def self_affinity_key(
     them, and no pod in the view matches yet: the first member then chooses the domain for the rest.
     ``opens``: those that do are gone by then.
     """
-    kinds = _kinds(pods, _label_keys(pod.shape for pod in pods))
+    kinds = _kinds(pods, label_keys(pod.shape for pod in pods))
     keys: set[str] = set()
     for pod, _ in kinds:
         terms = pod.shape.affinity
@@ -228,8 +234,8 @@ MemberKind = tuple[Pod, int]
 """One of some members that no rule can tell apart, and how many they are."""
 
 
-def _label_keys(shapes: Iterable[PodShape]) -> tuple[str, ...]:
-    """The labels that the rules of these shapes read from other pods."""
+def label_keys(shapes: Iterable[PodShape]) -> tuple[str, ...]:
+    """Return the labels that the rules of these shapes read from other pods."""
     keys: set[str] = set()
     for shape in set(shapes):
         selectors = [term.selector for term in (*shape.affinity, *shape.anti_affinity)]
@@ -244,9 +250,13 @@ def _kinds(pods: Sequence[Pod], keys: tuple[str, ...]) -> tuple[MemberKind, ...]
     """Group pods by namespace, shape and the labels that the rules read."""
     groups: dict[object, list[Pod]] = {}
     for pod in pods:
-        read = tuple([pod.labels.get(key) for key in keys])
-        groups.setdefault((pod.namespace, pod.shape, read), []).append(pod)
+        groups.setdefault(kind_of(pod, keys), []).append(pod)
     return tuple((group[0], len(group)) for group in groups.values())
+
+
+def kind_of(pod: Pod, keys: Sequence[str]) -> tuple[object, ...]:
+    """Return what rules that read these labels can tell pods apart by."""
+    return pod.namespace, pod.shape, tuple([pod.labels.get(key) for key in keys])
 
 
 class _Found:
@@ -362,9 +372,15 @@ def _spreads(kinds: Sequence[Sequence[MemberKind]], found: _Found) -> None:
             whole = [sum(n for _, n in other) for other in kinds]
             if any(0 < n < most for n, most in zip(numbers, whole, strict=True)):
                 verify.append(f"spread over {constraint.topology_key} counts part of a class only")
+            bound = tuple(c for c, rule in enumerate(rules) if rule == rules[index])
+            later = tuple(
+                c
+                for c, n in enumerate(numbers)
+                if 0 < n == whole[c] and c not in bound and any(map(_waits, kinds[c]))
+            )
             found.spreads.append(
                 MemberSpread(
-                    bound=tuple(c for c, rule in enumerate(rules) if rule == rules[index]),
+                    bound=bound,
                     counted=tuple(
                         c for c, n in enumerate(numbers) if n == whole[c] and whole[c] > 0
                     ),
@@ -375,8 +391,16 @@ def _spreads(kinds: Sequence[Sequence[MemberKind]], found: _Found) -> None:
                     there=tuple(level.counts[value] for value in sorted(level.counts)),
                     sample=sample,
                     constraint=constraint,
+                    later=later,
+                    most_later=sum(n for c, n in enumerate(numbers) if c in later or n < whole[c]),
                 )
             )
+
+
+def _waits(kind: MemberKind) -> bool:
+    """Whether members of the kind may be let in only once others sit."""
+    shape = kind[0].shape
+    return bool(shape.spread or shape.affinity)
 
 
 RULES: tuple[

@@ -70,11 +70,38 @@ class Answers:
             return None  # room enough is sure
         built = draft.emptied()
         answer = self._solve(built)
-        proved = isinstance(answer, Infeasible) and answer.proved
-        return Answer(built, answer) if isinstance(answer, Infeasible) and proved else None
+        if not (isinstance(answer, Infeasible) and answer.proved):
+            return None
+        if draft.ordered and not _is_no(self._solve(draft.emptied(relaxed=True))):
+            return None
+        return Answer(built, answer)
 
     def of(self, draft: Build) -> Answer:
         """Return the answer to a draft that is not hopeless."""
+        answer = self._in_any_order(draft)
+        return self._with_order(draft, answer) if draft.ordered else answer
+
+    def _with_order(self, draft: Build, known: Answer) -> Answer:
+        """Return what is found where members may have to come after others, or the answer that is
+        known, as far as it is still proved."""
+        built = draft.full(relaxed=True)
+        relaxed = self._solve(built)
+        found = known.found
+        if isinstance(relaxed, Infeasible):
+            if isinstance(found, Infeasible):
+                return replace(known, found=replace(found, proved=found.proved and relaxed.proved))
+            return replace(known, bound=tuple(0 for _ in known.bound))
+        if isinstance(found, Infeasible) or found.solution.cost != relaxed.bound:
+            other = self.tried(built, relaxed, every_order=True)
+            kept = draft.parts.kept_by(relaxed)
+            better = isinstance(found, Infeasible) or relaxed.cost < found.solution.cost
+            if kept and not other.failed and (better or not known.holds):
+                return Answer(built, other, relaxed.bound)
+        if isinstance(found, Infeasible):
+            return replace(known, found=replace(found, proved=False))
+        return replace(known, bound=relaxed.bound)
+
+    def _in_any_order(self, draft: Build) -> Answer:
         built, answer = self._asked(draft)
         least = answer.bound if isinstance(answer, Solution) else ()
         shared = isinstance(answer, Solution) and not draft.parts.kept_by(answer)
@@ -177,13 +204,20 @@ class Answers:
             return Infeasible(proved=False, reasons=())
         return self.tried(built, answer, last=decided.open(built))
 
-    def tried(self, built: Built, answer: Solution, *, last: bool = False) -> Trial:
-        """Try a solution out on every rule; ``last`` as there."""
-        return tried(self._view, self._snapshot, self._others, built, answer, self._stop, last=last)
+    def tried(
+        self, built: Built, answer: Solution, *, last: bool = False, every_order: bool = False
+    ) -> Trial:
+        """Try a solution out on every rule; ``last`` and ``every_order`` as there."""
+        asked = (self._view, self._snapshot, self._others, built, answer, self._stop)
+        return tried(*asked, last=last, every_order=every_order)
 
     def _solve(self, built: Built, limits: Limits | None = None) -> Solution | Infeasible:
         deadline, cancel = self._stop.deadline or None, self._stop.cancel
         return solve(built.problem, limits or self._limits, deadline=deadline, cancel=cancel)
+
+
+def _is_no(answer: Solution | Infeasible) -> bool:
+    return isinstance(answer, Infeasible) and answer.proved
 
 
 def _cost(trial: Trial) -> Vector:

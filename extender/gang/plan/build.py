@@ -290,17 +290,25 @@ class Build:
     def _wished(self, names: Sequence[str]) -> array[int]:
         return preferred_domains(self._wish, names, self._snapshot, self._gang)
 
-    def emptied(self) -> Built:
+    @property
+    def ordered(self) -> bool:
+        """Whether only the ``relaxed`` problems have every answer: where members that a spread rule
+        counts have to come after others."""
+        return self._spreading.ordered
+
+    def emptied(self, *, relaxed: bool = False) -> Built:
         """Return the problem with everybody gone who may go: no answer here, no answer at all."""
         room = self._offers.total_room()
-        return self._built(ProblemNodes(self._usable.names, self._allowed, room), NOBODY)
+        part = ProblemNodes(self._usable.names, self._allowed, room, relaxed=relaxed)
+        return self._built(part, NOBODY)
 
-    def full(self, *, strict: bool = False) -> Built:
+    def full(self, *, strict: bool = False, relaxed: bool = False) -> Built:
         """Return the problem with every unit that may be needed.
 
         ``strict``: spread rules that hold whichever of the counted pods go.
         """
-        return self._with_units_for(self._offers, alone=len(self.classes) == 1, strict=strict)
+        alone = len(self.classes) == 1
+        return self._with_units_for(self._offers, alone=alone, strict=strict, relaxed=relaxed)
 
     def leading(self) -> Iterator[tuple[int, Built]]:
         """Yield classes that may decide the cost for all, each with a problem in which units
@@ -324,7 +332,7 @@ class Build:
         yield from self._led_by(lead, requests[lead])
 
     def _led_by(self, lead: int, request: Vector) -> Iterator[tuple[int, Built]]:
-        built = self._with_units_for(self._offers_to((request,)), alone=True, strict=False)
+        built = self._with_units_for(self._offers_to((request,)), alone=True)
         if leads(built.problem):
             yield lead, built
 
@@ -334,7 +342,12 @@ class Build:
         return gains.get(0, {}).get(FREE, 0) < len(self.classes[cls])
 
     def _with_units_for(
-        self, offers: Offers | CompiledOffers, *, alone: bool, strict: bool
+        self,
+        offers: Offers | CompiledOffers,
+        *,
+        alone: bool,
+        strict: bool = False,
+        relaxed: bool = False,
     ) -> Built:
         """Return the problem with the units that may be needed by whom the offers are to."""
         usable = self._usable
@@ -355,6 +368,7 @@ class Build:
             self._offers.free_room(places),
             self._blocked,
             strict=strict,
+            relaxed=relaxed,
         )
         units = units_of(gathered, in_the_way, self._planning, most)
         own = frozenset(pod.uid for pod in self._gang.bound if pod.hierarchy is not None)
@@ -442,7 +456,10 @@ class Build:
             blockers=blockers,
             caps=self._limits(part.names),
             spreads=self._spreading.spreads(
-                part.names, None if everybody else counted, strict=part.strict
+                part.names,
+                None if everybody else counted,
+                strict=part.strict,
+                relaxed=part.relaxed,
             ),
             domain=self._wished(part.names) if self._wish else self._domain(part.names),
             domain_required=not self._wish,

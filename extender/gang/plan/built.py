@@ -54,3 +54,5 @@ class ProblemNodes(Struct, frozen=True):
     """Of each class: node -> uids of the pods that must go first."""
     strict: bool = False
     """Spread rules hold whichever of the counted pods go."""
+    relaxed: bool = False
+    """Spread rules as far as they hold in whatever order members come (Spreading)."""

@@ -8,8 +8,9 @@ Steps
 4. Turn the solution back into seats and victims.
 5. Prove it on the predicates: with the victims gone and all seats taken, every
    member passes every rule on its node. A seat that fails is struck out for its
-   class and the search runs again; such a plan is no longer called optimal. Where
-   topology spread counts pods that may go themselves, it is first decided which of
+   class and the search runs again; such a plan is no longer called optimal. No
+   pod goes for seats that do not hold in every order of binding
+   (extender.gang.plan.seating_order). Where topology spread counts pods that may go themselves, it is first decided which of
    them do (extender.gang.plan.answers).
 
 Nothing here acts, and nothing here reads a clock: equal input, equal plan.
@@ -54,7 +55,7 @@ from extender.gang.plan.trial import (
     failures,
     members_beside,
     needed_beside,
-    on_those_that_end,
+    resting_on_chance,
     view_after,
 )
 from extender.gang.plan.validity import ending_problem, present
@@ -376,7 +377,8 @@ class Planner:
         taken = [(members[uid], node) for uid, node in seats.items()]
         failed = failures(after, taken)
         if not failed and any(not pod.deleting for pod in leaving):
-            failed = on_those_that_end(view, snapshot, leaving, others, set(), taken)
+            chance = (view, snapshot, leaving, others, set[GangKey]())
+            failed = resting_on_chance(*chance, taken, every_order=True)
         return "; ".join(f"{pod.name} on {node}: {why}" for pod, node, why in failed[:3])
 
     def conflict(

@@ -6,6 +6,9 @@ Which it will be is open while victims are searched, so the rule is asked in two
 ways. *Loose*: in the limit they have left already, in the least count they are still
 there. No true answer is lost, but one that is found must be checked. *Strict*: the
 other way round. What is found holds whoever goes, but it may not be the cheapest.
+
+Members that a rule counts and does not bind may have to come after those that it binds.
+*Relaxed*, a rule lets them come to any domain: no seats are lost that hold.
 """
 
 from __future__ import annotations
@@ -65,6 +68,8 @@ class Spreading:
             who for others in self._others for who, _ in others if type(who) is str
         )
         """Uids of the pods that some rule counts and that are not of the gang."""
+        self.ordered = any(rule.most_later for rule in rules)
+        """Seats may hold though they do not keep a rule, because of who comes first."""
 
     def _strangers(self, rule: MemberSpread, gang: Gang) -> list[tuple[str | GangKey, int]]:
         """Counted pods that are not of the gang; looked for only when there can be any."""
@@ -105,6 +110,7 @@ class Spreading:
         counted: Mapping[int, Sequence[tuple[int, int]]] | None,
         *,
         strict: bool,
+        relaxed: bool = False,
     ) -> tuple[Spread, ...]:
         """Return the rules over these nodes. ``counted``: as ``by_unit``, of those that may go;
         None: all may."""
@@ -118,10 +124,14 @@ class Spreading:
         found = []
         for rule, there, less in zip(self.rules, self._there, lesser, strict=True):
             most, fewest = (there, less) if strict else (less, there)
+            own = rule.counted
+            if relaxed and rule.most_later:
+                own = tuple(c for c in own if c not in rule.later)
+                fewest = [n + rule.most_later for n in fewest]
             found.append(
                 Spread(
                     bound=rule.bound,
-                    counted=rule.counted,
+                    counted=own,
                     domain=array("i", spread_domains(rule, names, self._view)),
                     most=tuple(most),
                     fewest=tuple(fewest),

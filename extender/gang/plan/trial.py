@@ -13,6 +13,7 @@ from extender.fit.inter_pod_affinity import picks_all
 from extender.fit.view import ClusterView
 from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.built import Built
+from extender.gang.plan.seating_order import Failed, left_out
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
 from extender.model.snapshot import Snapshot
@@ -31,7 +32,7 @@ class Trial(Struct, frozen=True):
     solution: Solution
     seats: list[tuple[Pod, str]]
     """Who sits on which node."""
-    failed: list[tuple[Pod, str, str]]
+    failed: Failed
     """Those of them that break a rule there, and the rule."""
 
 
@@ -44,12 +45,14 @@ def tried(
     stop: Stop,
     *,
     last: bool = False,
+    every_order: bool = False,
 ) -> Trial:
     """Try a solution out as a plan, beside the seats of other gangs. Raises OutOfTime.
 
     Its victims may not go in vain, either (kubernetes#112098).
     ``last``: each member has to fit as the last one, too, for kube-scheduler may try them in any
     order. The search sees to that where it knows which of the counted pods go.
+    ``every_order``: seats have to hold in every order even if nobody is evicted for them.
     """
     seats = _assign(built, solution)
     leaving, taken_over = _leaving(built, solution)
@@ -58,47 +61,44 @@ def tried(
     if last and not failed:
         whys = ((pod, node, after.why_not(pod, node)) for pod, node in seats)
         failed = [(pod, node, why) for pod, node, why in whys if why is not None]
-    trial = Trial(built, solution, seats, failed)
-    return (
-        trial if failed else replace(trial, failed=_rest_on_chance(trial, view, snapshot, others))
-    )
+    if not failed:
+        subjects = [built.subjects[unit] for unit in solution.chosen]
+        every_order = every_order or any(isinstance(each, VictimUnit) for each in subjects)
+        if every_order or subjects:
+            holds = (view, snapshot, leaving, others, taken_over)
+            failed = resting_on_chance(*holds, seats, every_order=every_order)
+    return Trial(built, solution, seats, failed)
 
 
-def _rest_on_chance(
-    trial: Trial, view: ClusterView, snapshot: Snapshot, others: Sequence[Hold]
-) -> list[tuple[Pod, str, str]]:
-    """Return the seats of a plan with victims that need a terminating pod beside them, or members
-    that come in one order."""
-    if not trial.solution.chosen:
-        return []
-    leaving, taken_over = _leaving(trial.built, trial.solution)
-    seats, subjects = trial.seats, trial.built.subjects
-    if any(isinstance(subjects[unit], VictimUnit) for unit in trial.solution.chosen):
-        # Who matches its own required affinity is let in anywhere as the first: others may be.
-        seats = sorted(seats, key=lambda seat: bool(seat[0].shape.affinity))
-    return on_those_that_end(view, snapshot, leaving, others, taken_over, seats)
-
-
-def on_those_that_end(
+def resting_on_chance(
     view: ClusterView,
     snapshot: Snapshot,
     leaving: Iterable[Pod],
     others: Sequence[Hold],
     taken_over: AbstractSet[GangKey],
     seats: Sequence[tuple[Pod, str]],
-) -> list[tuple[Pod, str, str]]:
-    """Return the seats that need a terminating pod beside them.
+    *,
+    every_order: bool,
+) -> Failed:
+    """Return the seats that need a terminating pod beside them, or, where they have to hold in
+    ``every_order``, members that are bound before.
 
-    Required affinity to such a pod holds now (InterPodAffinity counts terminating pods). When the
-    victims are gone it may not: then the pods went in vain (kubernetes#112098).
+    Required affinity to a terminating pod holds now (InterPodAffinity counts such pods). When the
+    victims are gone it may not: then the pods went in vain (kubernetes#112098). So did they where
+    kube-scheduler binds members in another order.
     """
-    if not any(pod.shape.affinity for pod, _ in seats):
-        return []
+    failed: Failed = []
     gone = {pod.uid: pod for pod in leaving}
-    for pods in snapshot.bound.values():
-        gone.update((pod.uid, pod) for pod in pods if pod.deleting)
-    failed = failures(view_after(view, snapshot, gone.values(), others, taken_over), seats)
-    return [each for each in failed if each[2].startswith("InterPodAffinity")]
+    if every_order:
+        failed = left_out(view_after(view, snapshot, gone.values(), others, taken_over), seats)
+    ending = {pod.uid: pod for pods in snapshot.bound.values() for pod in pods if pod.deleting}
+    if failed or ending.keys() <= gone.keys() or not any(pod.shape.affinity for pod, _ in seats):
+        return failed
+    after = view_after(view, snapshot, (gone | ending).values(), others, taken_over)
+    start = after.mark()
+    failed = [each for each in failures(after, seats) if each[2].startswith("InterPodAffinity")]
+    after.rollback(start)
+    return failed or (left_out(after, seats) if every_order else [])
 
 
 def needed_beside(trial: Trial, view: ClusterView) -> frozenset[str]:
@@ -232,7 +232,7 @@ def view_after(
 
 def failures(
     after: ClusterView, seats: Iterable[tuple[Pod, str]], stop: Stop | None = None
-) -> list[tuple[Pod, str, str]]:
+) -> Failed:
     """Seat everyone in ``after``; return the seats that break a rule, with the rule.
 
     As kube-scheduler does: a member that does not fit yet is tried again once others
@@ -242,7 +242,7 @@ def failures(
     moved = True
     while waiting and moved:
         moved = False
-        failed: list[tuple[Pod, str, str]] = []
+        failed: Failed = []
         for pod, node, _ in waiting:
             if stop is not None:
                 stop.check_first()
