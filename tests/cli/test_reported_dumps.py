@@ -179,6 +179,7 @@ def test_a_pod_that_a_member_requires_beside_it_stays(name: str, capsys: Capture
     """kubernetes#50949: whatever the pods are called, for they cost the same."""
     plan = answer(capsys, name)["plan"]
     assert [each["name"] for each in plan["victims"]] == ["filler"]
+    assert plan["proof"] == "optimal"
 
 
 @pytest.mark.parametrize("started", [True, False])

@@ -8,10 +8,11 @@ Steps
 4. Turn the solution back into seats and victims.
 5. Prove it on the predicates: with the victims gone and all seats taken, every
    member passes every rule on its node. A seat that fails is struck out for its
-   class and the search runs again; such a plan is no longer called optimal. No
-   pod goes for seats that do not hold in every order of binding
-   (extender.gang.plan.seating_order). Where topology spread counts pods that may go themselves, it is first decided which of
-   them do (extender.gang.plan.answers).
+   class and the search runs again; such a plan is called optimal only if it costs no
+   more than the first answer had to. No pod goes for seats that do not hold in every
+   order of binding (extender.gang.plan.seating_order). Where topology spread counts
+   pods that may go themselves, it is first decided which of them do
+   (extender.gang.plan.answers).
 
 Nothing here acts, and nothing here reads a clock: equal input, equal plan.
 """
@@ -285,6 +286,8 @@ class Planner:
         again = answers.tried
         beside: Trial | None = None
         """All members in one domain, where some require others of them beside."""
+        sure: tuple[Built, Vector] | None = None
+        """The first answer's bound: what is struck out later makes nothing cheaper."""
 
         def drafted(keys: AbstractSet[str] = frozenset()) -> Build:
             asked = replace(question, holds=others, masks=struck)
@@ -301,6 +304,8 @@ class Planner:
             may_open |= draft.may_open
             answer = answers.hopeless(draft) or answers.of(draft)
             built, found = answer.built, answer.found
+            if not strikes and isinstance(found, Trial) and not draft.narrowed:
+                sure = (built, answer.bound)
             if isinstance(found, Infeasible) and strikes and may_open and not opens:
                 struck, keep, opens = _struck_at_first(question, view), set(), True
                 continue
@@ -311,13 +316,11 @@ class Planner:
                 other = (answers.hopeless(apart) or answers.of(apart)).found
                 if isinstance(other, Trial) and not other.failed:
                     beside = other
-                    least = _costs_at(beside, built, answer.bound)
-                    if least == beside.solution.cost and not draft.narrowed:
-                        return _finish(question, beside, least, self._settings, again, stop)
+                    if _bound_of(beside, sure) == beside.solution.cost:
+                        return _finish(question, beside, sure, self._settings, again, stop)
             last = strikes == MAX_STRIKES or stop.over()
             if beside is not None and _costs_less(beside, found, last=last):
-                none = tuple(0 for _ in beside.solution.cost)
-                return _finish(question, beside, none, self._settings, again, stop)
+                return _finish(question, beside, sure, self._settings, again, stop)
             if isinstance(found, Infeasible):
                 stayers = draft.stayers()
                 changes = NONE
@@ -341,9 +344,7 @@ class Planner:
                 )
             trial = found
             if not trial.failed:
-                sure = strikes == 0 and not draft.narrowed
-                bound = answer.bound if sure else tuple(0 for _ in answer.bound)
-                return _finish(question, trial, bound, self._settings, again, stop)
+                return _finish(question, trial, sure, self._settings, again, stop)
             if last:
                 return _given_up(question, trial, strikes + 1)
             needed = needed_beside(trial, view)
@@ -483,6 +484,12 @@ def _costs_at(trial: Trial, built: Built, costs: Vector) -> Vector | None:
     return tuple([amounts.get(name, 0) for name in levels])
 
 
+def _bound_of(trial: Trial, sure: tuple[Built, Vector] | None) -> Vector:
+    """Return what every plan costs at least, as far as that is known."""
+    least = None if sure is None else _costs_at(trial, *sure)
+    return tuple(0 for _ in trial.solution.cost) if least is None else least
+
+
 def _costs_less(trial: Trial, other: Trial | Infeasible, *, last: bool) -> bool:
     """Whether a trial that holds is better than this answer; ``last``: what fails is given up."""
     if isinstance(other, Infeasible):
@@ -526,13 +533,14 @@ def _not_offered(
 def _finish(
     question: GangQuestion,
     trial: Trial,
-    bound: Vector,
+    sure: tuple[Built, Vector] | None,
     settings: Settings,
     again: Again,
     stop: Stop,
 ) -> Plan:
     """The solution as seats and victims, with what is proved and why."""
     gang, snapshot = question.gang, question.snapshot
+    bound = _bound_of(trial, sure)
     built, solution, seats = trial.built, trial.solution, trial.seats
     unknown: dict[str, Reason] = {}
     reasons = _told(partial(victim_reasons, trial, snapshot), unknown)
