@@ -12,10 +12,10 @@ from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
-from extender.model.objects import GroupObject, Part, Pod
-from extender.model.plan import Plan
+from extender.model.objects import GangKey, GroupObject, Part, Pod
+from extender.model.plan import Plan, Proof
 from extender.settings.settings import GroupSettings, Settings
-from tests.gang.world import evicted, gang_key, group, node, pod, snapshot
+from tests.gang.world import NOW, evicted, gang_key, group, node, pod, snapshot
 from tests.groups import owners, recorded
 from tests.groups.build import snapshot as loose
 from tests.groups.owners import job, jobset, jobset_pod, read, replicated
@@ -118,13 +118,49 @@ def test_beyond_the_surplus_the_gang_is_broken() -> None:
     assert "head" not in evicted(plan_of(volcano(head=1, worker=3), wanted=5))
 
 
-@pytest.mark.parametrize(("least", "surplus"), [(4, [0, 2]), (5, [0])])
-def test_a_quorum_beyond_the_sum_of_the_parts_is_one_surplus(
+@pytest.mark.parametrize(("least", "surplus"), [(4, [0, 2]), (5, [0, 1]), (6, [0])])
+def test_a_quorum_beyond_the_sum_of_the_parts_spares_what_no_part_needs(
     least: int, surplus: list[int]
 ) -> None:
-    """Of five that it needs any member may be one too many."""
+    """Of head and five workers, of which three are needed: the head is none too many."""
     gang = head_and_workers(volcano(least, head=1, worker=3), 5)
     assert [each.surplus for each in elastic_of(gang)] == surplus
+    assert [each.at_best for each in elastic_of(gang)] == surplus
+
+
+def test_a_worker_beyond_every_minimum_goes_for_nothing() -> None:
+    """Four of head and five workers are needed, of workers two: any worker is one too many."""
+    found = plan_of(volcano(least=5, head=1, worker=2), others=1, wanted=1)
+    assert evicted(found) < {f"w{i}" for i in range(5)}
+    assert broken(found) == 0
+    assert found.proof is Proof.OPTIMAL
+    assert broken(plan_of(volcano(least=5, head=1, worker=2), wanted=2)) == 1
+
+
+@pytest.mark.parametrize(("long", "proof"), [("b", Proof.OPTIMAL), ("a", Proof.BOUNDED)])
+def test_what_parts_lose_at_each_others_expense_is_not_called_proved(
+    long: str, proof: Proof
+) -> None:
+    """One of two and two of three may be too many, two in all: the search is told one of each.
+    Where those of part a have run for long, two of part b would cost less."""
+    row = volcano(least=3, a=1, b=1)
+    names = ["a0", "a1", "b0", "b1", "b2"]
+    pods = [
+        replace(task(name, name[0], f"n{at}"), started=NOW - (9000 if name[0] == long else 60))
+        for at, name in enumerate(names)
+    ]
+    high = [pod(f"high-{i}", group="high", priority=9) for i in range(2)]
+    groups = [row, group("high", 2, priority=9)]
+    nodes = [node(f"n{at}") for at in range(len(names))]
+    state = snapshot(nodes, [*pods, *high], groups, settings=SINGLE)
+    state = replace(state, group_sources=frozenset({"volcano"}))
+    resolver = Resolver(SINGLE.groups)
+    held = resolver.resolve(GangKey("volcano", "default", "g"), state)
+    assert [(each.surplus, each.at_best) for each in elastic_of(held)] == [(1, 1), (1, 2)]
+    gang = resolver.resolve(gang_key("high"), state)
+    found = Planner(SINGLE, resolver).plan(GangQuestion(gang, state))
+    assert isinstance(found, Plan)
+    assert found.proof is proof
 
 
 @pytest.mark.parametrize(("least", "parts"), [(4, {}), (4, {"head": 1, "worker": 3})])

@@ -60,28 +60,42 @@ class ElasticCandidate(Struct, frozen=True, weakref=True):
     surplus: int
     priority: int
     uids: frozenset[str] | None = None
-    """Of a part: its members. None: all of the gang's pods."""
+    """Of a part, or of several: their members. None: all of the gang's pods."""
+    at_best: int = 0
+    """The surplus if no other part of the gang loses a pod; more than ``surplus`` only where what
+    the parts may lose depends on each other."""
 
 
 def elastic_of(gang: Gang) -> tuple[ElasticCandidate, ...]:
     """Return what of a gang that does not go whole loses pods one by one, and how many for nothing.
 
-    Each part has a surplus of its own where the quorum is the sum of what the parts need: of a head
-    and five workers of three two workers may go. Else any member may be one too many. A gang below
-    its quorum is broken already: taking more of it breaks nothing, and its members lose nothing
-    together.
+    Each part has a surplus of its own: of a head and five workers of three two workers may go.
+    Where the quorum is more than the sum of what the parts need, those with enough to spare share
+    what the gang has beyond it. A gang below its quorum is broken already: taking more of it breaks
+    nothing, and its members lose nothing together.
     """
-    surplus, floor = gang.surplus, gang.victim_priority
-    if surplus < 0:
+    if gang.surplus < 0:
         return ()
-    placed = gang.placed
-    if not gang.parts or gang.min_count > sum(part.least for part in gang.parts):
-        return (ElasticCandidate(gang.key, placed, surplus, floor),)
+    placed, floor = gang.placed, gang.victim_priority
+    spare = len(placed) - gang.min_count
+    beyond = gang.min_count > sum(part.least for part in gang.parts)
+    if not gang.parts or (beyond and not spare):
+        return (ElasticCandidate(gang.key, placed, spare, floor, at_best=spare),)
     found = []
+    shared = {pod.uid for pod in placed} if beyond else set[str]()
+    left = spare
     for part in gang.parts:
         pods = tuple(pod for pod in placed if pod.uid in part.uids)
-        surplus = len(pods) - part.least
-        found.append(ElasticCandidate(gang.key, pods, surplus, floor, part.uids))
+        own = len(pods) - part.least
+        if beyond and own >= spare:
+            continue
+        shared -= part.uids
+        surplus = min(own, left) if beyond else own
+        left -= surplus
+        found.append(ElasticCandidate(gang.key, pods, surplus, floor, part.uids, own))
+    if shared:
+        pods = tuple(pod for pod in placed if pod.uid in shared)
+        found.append(ElasticCandidate(gang.key, pods, left, floor, frozenset(shared), spare))
     return tuple(found)
 
 

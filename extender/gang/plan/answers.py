@@ -79,19 +79,22 @@ class Answers:
     def of(self, draft: Build) -> Answer:
         """Return the answer to a draft that is not hopeless."""
         answer = self._in_any_order(draft)
-        return self._with_order(draft, answer) if draft.ordered else answer
+        relaxed = draft.ordered or answer.built.dear
+        return self._beside_relaxed(draft, answer) if relaxed else answer
 
-    def _with_order(self, draft: Build, known: Answer) -> Answer:
+    def _beside_relaxed(self, draft: Build, known: Answer) -> Answer:
         """Return what is found where members may have to come after others, or the answer that is
         known, as far as it is still proved."""
         built = draft.full(relaxed=True)
         relaxed = self._solve(built)
         found = known.found
+        sure = isinstance(relaxed, Solution) and built.problem.levels == known.built.problem.levels
         if isinstance(relaxed, Infeasible):
             if isinstance(found, Infeasible):
                 return replace(known, found=replace(found, proved=found.proved and relaxed.proved))
             return replace(known, bound=tuple(0 for _ in known.bound))
-        if isinstance(found, Infeasible) or found.solution.cost != relaxed.bound:
+        dearer = isinstance(found, Infeasible) or found.solution.cost != relaxed.bound
+        if dearer and not built.dear:
             other = self.tried(built, relaxed, every_order=True)
             kept = draft.parts.kept_by(relaxed)
             better = isinstance(found, Infeasible) or relaxed.cost < found.solution.cost
@@ -99,7 +102,7 @@ class Answers:
                 return Answer(built, other, relaxed.bound)
         if isinstance(found, Infeasible):
             return replace(known, found=replace(found, proved=False))
-        return replace(known, bound=relaxed.bound)
+        return replace(known, bound=relaxed.bound if sure else tuple(0 for _ in known.bound))
 
     def _in_any_order(self, draft: Build) -> Answer:
         built, answer = self._asked(draft)

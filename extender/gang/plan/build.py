@@ -449,7 +449,9 @@ class Build:
             units=units,
             levels=costs.names,
             gangs=tuple(
-                ElasticGang(entry.surplus, costs.breaking(entry, summed))
+                ElasticGang(
+                    entry.at_best if part.relaxed else entry.surplus, costs.breaking(entry, summed)
+                )
                 for entry, summed in zip(gathered.elastic, broken, strict=True)
             ),
             budgets=budgets,
@@ -477,6 +479,7 @@ class Build:
             counted=counted,
             strangers=self._spreading.strangers,
             blocked=part.blocked,
+            dear=any(entry.at_best > entry.surplus for entry in gathered.elastic),
         )
 
     def _costs(self, gathered: Units) -> tuple[CostLevels, Sequence[VictimSums]]:

@@ -40,6 +40,9 @@ class Built(Struct, frozen=True):
     """Uids of the pods that some spread rule counts and that are not of the gang."""
     blocked: Sequence[Mapping[str, tuple[str, ...]]] = ()
     """Of each class: node -> uids of the pods that must go first."""
+    dear: bool = False
+    """Some victims cost less than is asked for: what several parts of their gang may lose depends
+    on each other (ElasticCandidate.at_best)."""
 
 
 class ProblemNodes(Struct, frozen=True):
@@ -55,4 +58,5 @@ class ProblemNodes(Struct, frozen=True):
     strict: bool = False
     """Spread rules hold whichever of the counted pods go."""
     relaxed: bool = False
-    """Spread rules as far as they hold in whatever order members come (Spreading)."""
+    """It has every answer, at no more than it costs, and others: spread rules as far as they hold
+    in whatever order members come (Spreading), and parts of gangs at their best (Built.dear)."""
