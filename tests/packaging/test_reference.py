@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from extender.app.main import COMMANDS, parser_of
-from extender.pb.podgroup.v1 import extender_pb2, plan_pb2, types_pb2, watch_pb2
+from extender.pb.podgroup.v1 import extender_pb2, plan_pb2, types_pb2, verifier_pb2, watch_pb2
 from extender.server.diagnostics import INDEX
 from extender.settings.mode import ObserveSettings
 from extender.settings.settings import Settings
@@ -126,7 +126,7 @@ def test_every_field_of_the_debug_api_has_a_meaning() -> None:
 
 
 def messages() -> Iterator[tuple[str, list[str]]]:
-    for file in (extender_pb2, plan_pb2, types_pb2, watch_pb2):
+    for file in (extender_pb2, plan_pb2, types_pb2, verifier_pb2, watch_pb2):
         for message in file.DESCRIPTOR.message_types_by_name.values():
             yield message.name, [field.name for field in message.fields]
         for service in file.DESCRIPTOR.services_by_name.values():

@@ -13,11 +13,11 @@ from google.protobuf.descriptor_pb2 import (
     ServiceDescriptorProto,
 )
 
-from extender.pb.podgroup.v1 import extender_pb2, plan_pb2, types_pb2, watch_pb2
+from extender.pb.podgroup.v1 import extender_pb2, plan_pb2, types_pb2, verifier_pb2, watch_pb2
 from tools.protos.compatibility import breaking
 from tools.protos.style import faults
 
-MODULES = (extender_pb2, plan_pb2, types_pb2, watch_pb2)
+MODULES = (extender_pb2, plan_pb2, types_pb2, verifier_pb2, watch_pb2)
 STORED = "proto/podgroup.v1.binpb"
 
 

@@ -27,7 +27,7 @@ type VerifyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The members, in the order in which they are placed, with their nodes.
 	Seats []*Seat `protobuf:"bytes,1,rep,name=seats,proto3" json:"seats,omitempty"`
-	// Pods that are gone then, with the claims that nobody else uses.
+	// Pods that are gone then, with the claims that no other pod uses.
 	Gone []*PodReference `protobuf:"bytes,2,rep,name=gone,proto3" json:"gone,omitempty"`
 	// Members of other gangs on seats that are held for them. They are placed before.
 	Held []*Seat `protobuf:"bytes,3,rep,name=held,proto3" json:"held,omitempty"`

@@ -43,7 +43,7 @@ class VerifyRequest(_message.Message):
 
     @_builtins.property
     def gone(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.PodReference]:
-        """Pods that are gone then, with the claims that nobody else uses."""
+        """Pods that are gone then, with the claims that no other pod uses."""
 
     @_builtins.property
     def held(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Seat]:
