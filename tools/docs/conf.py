@@ -54,6 +54,7 @@ CONTENTS: dict[str, dict[str, list[str]]] = {
             "docs/install",
             "docs/systems/README",
             "docs/migrate",
+            "docs/preempted",
         ],
         "Operate": [
             "docs/operations",
@@ -90,6 +91,7 @@ CONTENTS: dict[str, dict[str, list[str]]] = {
             "docs/reliability",
             "docs/mutation",
             "docs/measurements",
+            "docs/trials",
             "docs/dependencies",
             "docs/releasing",
             "CHANGELOG",
