@@ -51,9 +51,12 @@ def refusal(
         )
     best = max(offers, key=lambda offer: (min(sum(offer.counts), problem.need), offer.counts))
     short = _missing(problem, best.counts)
+    wanted = max(problem.need, sum(c.least for c in problem.classes))
+    # Those that fit beyond what is asked for make up for no part that lacks members.
+    fit = min(sum(best.counts), problem.need, wanted - sum(members for _, members in short))
     reasons = [
-        f"{min(sum(best.counts), problem.need)} of "
-        + counted(max(problem.need, sum(c.least for c in problem.classes)), "member", "fits", "fit")
+        f"{fit} of "
+        + counted(wanted, "member", "fits", "fit")
         + (" in the best topology domain" if problem.domain is not None else "")
         + " if every possible victim is evicted"
     ]
