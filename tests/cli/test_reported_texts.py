@@ -110,3 +110,32 @@ def test_rules_that_refuse_every_node_are_told_with_how_many_nodes(
     assert answer(capsys, path)["refusal"]["message"].endswith(
         "1 node: TaintToleration: taint gpu:NoSchedule is not tolerated"
     )
+
+
+@pytest.mark.parametrize(
+    ("what", "gang"), [("ray-head-fits-nowhere", "rc"), ("pytorch-elastic", "pt")]
+)
+def test_members_that_make_up_for_no_other_part_do_not_count_as_fitting(
+    what: str, gang: str, capsys: Capture
+) -> None:
+    """Two of two fit, it was told, and one of the head was short."""
+    message = answer(capsys, DUMPS / f"parts-{what}.json", gang)["refusal"]["message"]
+    assert message.startswith(
+        "cannot fit: 1 of 2 members fit if every possible victim is evicted; "
+    )
+    assert "1 short" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "pod"),
+    [
+        ("affinity-to-a-terminating-pod.json", "work/cache"),
+        ("affinity-to-a-pod-that-goes.yaml", "team/db"),
+    ],
+)
+def test_a_terminating_pod_that_a_member_requires_is_named(
+    name: str, pod: str, capsys: Capture
+) -> None:
+    message = answer(capsys, DUMPS / name)["refusal"]["message"]
+    told = f"job-0 requires pod {pod} beside it (affinity), and that pod terminates"
+    assert message.startswith(f"no solution was found: {told}; 0 of 1 member fits")

@@ -157,6 +157,8 @@ class Refused(Struct, frozen=True):
     closed: frozenset[int] = frozenset()
     """Classes without a node that they may use beside the pods that are there, whatever room it
     has (Build)."""
+    ending: Sequence[str] = ()
+    """What is said of terminating pods that members require beside them."""
 
 
 def explain_refusal(
@@ -179,7 +181,11 @@ def explain_refusal(
     nowhere = [(built.problem.classes[cls].name, why) for cls, why in closed if why is not None]
     # A cause that somebody can do something about goes first: what is long is cut.
     reasons = "; ".join(
-        (*(note for note in gang.notes if note.startswith(WORKLOAD_CLASS)), *answer.reasons)
+        (
+            *(note for note in gang.notes if note.startswith(WORKLOAD_CLASS)),
+            *([some(refused.ending, by="; ")] if refused.ending else []),
+            *answer.reasons,
+        )
     )
     if not built.usable and not struck:
         message = "no node accepts any member"

@@ -53,6 +53,7 @@ from extender.gang.plan.quorum_words import members_there
 from extender.gang.plan.schedulers import NO_ASKER, seated_by
 from extender.gang.plan.trial import (
     Trial,
+    ending_beside,
     failures,
     members_beside,
     needed_beside,
@@ -286,6 +287,7 @@ class Planner:
         again = answers.tried
         beside: Trial | None = None
         """All members in one domain, where some require others of them beside."""
+        ending: dict[str, str] = {}
         sure: tuple[Built, Vector] | None = None
         """The first answer's bound: what is struck out later makes nothing cheaper."""
 
@@ -338,6 +340,7 @@ class Planner:
                         struck=strikes > 0 or draft.narrowed,
                         unmet=draft.unmet,
                         closed=draft.closed,
+                        ending=tuple(ending.values()),
                     ),
                     changes,
                     booking=self._settings.fairness.booking,
@@ -347,6 +350,7 @@ class Planner:
                 return _finish(question, trial, sure, self._settings, again, stop)
             if last:
                 return _given_up(question, trial, strikes + 1)
+            ending |= ending_beside(trial, view, snapshot)
             needed = needed_beside(trial, view)
             keep |= needed
             if not needed:

@@ -113,6 +113,21 @@ def needed_beside(trial: Trial, view: ClusterView) -> frozenset[str]:
     )
 
 
+def ending_beside(trial: Trial, view: ClusterView, snapshot: Snapshot) -> dict[str, str]:
+    """Return uid -> what is said of a terminating pod that a member with a failed seat requires
+    beside it."""
+    failed = [pod for pod, _, why in trial.failed if why.startswith("InterPodAffinity")]
+    return {
+        other.uid: f"{pod.name} requires pod {other.key} beside it (affinity), "
+        "and that pod terminates"
+        for name in sorted(snapshot.bound if failed else ())
+        for other in snapshot.bound[name]
+        if other.deleting
+        for pod in failed
+        if picks_all(pod.shape.affinity, other, view.namespaces)
+    }
+
+
 def members_beside(trial: Trial, view: ClusterView) -> frozenset[str]:
     """Return the topology key by which members with a failed seat require others of the gang beside
     them; none where there are several."""
