@@ -66,17 +66,17 @@ class Timed(Build):
         super().__init__(*arguments, **options)
         Timed.spent += time.thread_time() - began
 
-    def emptied(self) -> Built:
+    def emptied(self, **options: bool) -> Built:
         """As Build's."""
         began = time.thread_time()
-        built = super().emptied()
+        built = super().emptied(**options)
         Timed.spent += time.thread_time() - began
         return built
 
-    def full(self, *, strict: bool = False) -> Built:
+    def full(self, **options: bool) -> Built:
         """As Build's."""
         began = time.thread_time()
-        built = super().full(strict=strict)
+        built = super().full(**options)
         Timed.spent += time.thread_time() - began
         return built
 
