@@ -1,8 +1,8 @@
 """Make the site: ``./run docs [DIRECTORY]`` (without one, in a directory that goes again).
 
 Warnings are errors: a link or anchor that leads nowhere, a page that no table of contents has, a
-heading out of its place. The links of all Markdown files are looked at first, those included that
-are no part of the site.
+heading out of its place. So is a setting or a metric that the search of the site does not find.
+The links of all Markdown files are looked at first, those included that are no part of the site.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 
-from tools.docs import links
+from tools.docs import links, search_index
 
 CONFIGURATION = Path(__file__).parent
 
@@ -34,6 +35,11 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="podgroup-extender-docs.") as scratch:
         target = Path(arguments[0]) if arguments else Path(scratch) / "site"
         if status := build(target, Path(scratch) / "doctrees"):
+            return 1
+        index = search_index.read((target / "searchindex.js").read_text())
+        stem = import_module("sphinx.search.en").SearchEnglish({}).stem
+        if lacking := list(search_index.unfound(index, search_index.names(), stem)):
+            print(f"docs: the search does not find {', '.join(lacking)}")
             return 1
         count = len(list(target.rglob("*.html")))
         print(f"docs: {count} pages" + (f" in {target}" if arguments else ", all links hold"))
