@@ -30,6 +30,11 @@ class Board:
         """Loop time before which no other picture is made."""
         self._making: asyncio.Task[Picture] | None = None
 
+    @property
+    def last(self) -> Picture | None:
+        """The newest picture, None before the first."""
+        return self._picture
+
     async def picture(self) -> Picture:
         """Return a picture of now, or of a moment ago; whoever asks meanwhile gets the same.
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 from jinja2 import Environment
+from markupsafe import escape
 
 from extender.console import (
     view_cluster,
@@ -37,7 +38,7 @@ from extender.console.missing import Missing
 from extender.console.picture import Picture
 from extender.console.query import Query
 from extender.console.renderings import Rendering, Renderings, rendering
-from extender.console.templating import environment
+from extender.console.templating import environment, visible
 from extender.console.worker import TooManyRenderings, Worker
 from extender.gang.tell.what_ifs import TooManyAsked
 from extender.model.errors import InvalidInput, NotReady
@@ -115,8 +116,7 @@ class Console:
 
     async def _made(self, visit: Visit, page: str, *, asks: bool) -> None:
         """Answer with a page, whatever becomes of making it."""
-        status, more = 200, []
-        error = self._errors(visit)
+        status, more, wrong = 200, [], ""
         kind = HTML
         try:
             if asks:
@@ -131,22 +131,24 @@ class Console:
             return
         except (TooManyRenderings, TooManyAsked, BudgetSpent) as problem:
             status, more = 503, [(b"retry-after", b"2")]
-            made = error(status, str(problem) or "too many bytes are being read")
+            wrong = str(problem) or "too many bytes are being read"
         except NotReady as problem:
-            status, made = 503, error(503, str(problem))
+            status, wrong = 503, str(problem)
         except BodyTooLarge:
             status, more = 413, [CLOSE]
-            made = error(413, f"the form has more than {MOST_BODY} bytes")
+            wrong = f"the form has more than {MOST_BODY} bytes"
         except BodyTooLate:
             status, more = 408, [CLOSE]
-            made = error(408, "the form did not arrive in time")
+            wrong = "the form did not arrive in time"
         except Missing as problem:
-            status, made = 404, error(404, str(problem))
+            status, wrong = 404, str(problem)
         except InvalidInput as problem:
-            status, made = 400, error(400, str(problem))
+            status, wrong = 400, str(problem)
         except Exception:
             log.exception("internal error", path=visit.scope["path"])
-            status, made = 500, error(500, "internal error, see the log")
+            status, wrong = 500, "internal error, see the log"
+        if wrong:
+            made = await self._error(visit, status, wrong)
         if status == 200 and header(visit.scope, b"if-none-match") == made.tag:
             await self._answer(visit, 304, b"", kind, (b"etag", made.tag), NOT_KEPT)
             return
@@ -179,16 +181,25 @@ class Console:
     async def _file(self, visit: Visit, name: str) -> None:
         found = self._files.get(name)
         if found is None:
-            made = self._errors(visit)(404, f"no file {name[:100]!r}")
+            made = await self._error(visit, 404, f"no file {name[:100]!r}")
             await self._answer(visit, 404, made.body, HTML, NOT_KEPT)
             return
         await self._answer(visit, 200, found.body, found.kind, FOR_EVER)
 
-    def _errors(self, visit: Visit) -> Callable[[int, str], Rendering]:
+    async def _error(self, visit: Visit, status: int, message: str) -> Rendering:
+        """Return a page that says what is wrong; bare where the thread has too much to do."""
         # As it was sent: a browser takes %2f for no part of its own, and may not be led above us.
         sent = visit.scope.get("raw_path") or visit.scope["path"].encode()
         up = "../" * (sent.count(b"/") - PREFIX.count("/") - 1)
-        return partial(_error, up, f"{up}static/console.css?{self._files['console.css'].mark}")
+        context = {"up": up, "status": status, "message": message}
+
+        def make() -> Rendering:
+            return rendering(0, self._filled("error.html", "error", self.board.last, context))
+
+        try:
+            return await self.worker.run(make)
+        except TooManyRenderings:
+            return rendering(0, BARE % (status, escape(visible(message)).encode()))
 
     async def _answer(
         self, visit: Visit, status: int, body: bytes, kind: bytes, *headers: tuple[bytes, bytes]
@@ -236,7 +247,7 @@ class Console:
         return self._filled(template, page, picture, {"query": query, **context})
 
     def _filled(
-        self, template: str, page: str, picture: Picture, context: Mapping[str, Any]
+        self, template: str, page: str, picture: Picture | None, context: Mapping[str, Any]
     ) -> bytes:
         if self._templates is None:
             self._templates = environment()
@@ -244,9 +255,10 @@ class Console:
                 name: file.mark for name, file in self._files.items()
             }
         made = self._templates.get_template(template)
-        return made.render(
-            page_name=page, picture=picture, capture=picture.capture, **context
-        ).encode("utf-8", "replace")
+        capture = picture.capture if picture is not None else None
+        return made.render(page_name=page, picture=picture, capture=capture, **context).encode(
+            "utf-8", "replace"
+        )
 
     def _gang(self, picture: Picture, query: Query) -> Mapping[str, Any]:
         return view_gang.gang(picture, self.board.reader.gangs, query)
@@ -274,30 +286,7 @@ class Console:
         return msgspec.json.encode(view_cluster.cells(picture, query))
 
 
-ERROR = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{status} · podgroup-extender</title>
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark"><link rel="stylesheet" href="{style}">
-</head><body><main id="main" class="error"><h1>{status}</h1><p>{text}</p>
-<p><a href="{up}./">All gangs</a></p></main></body></html>
-"""
-
-
-def _error(up: str, style: str, status: int, message: str) -> Rendering:
-    """Return a page that says what is wrong; made at once, of nothing but that.
-
-    ``up`` leads from its address to /ui/, ``style`` to its style sheet.
-    """
-    page = ERROR.format(up=up, style=style, status=status, text=_escaped(message))
-    return rendering(0, page.encode())
-
-
-def _escaped(text: str) -> str:
-    from markupsafe import escape
-
-    from extender.console.templating import visible
-
-    return str(escape(visible(text)))
+BARE: Final = b"<!doctype html><html lang=en><title>%d</title><h1>podgroup-extender</h1><p>%b</p>"
 
 
 def _foreign(visit: Visit) -> bool:

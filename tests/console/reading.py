@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 
@@ -21,7 +22,7 @@ class Read(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
         self.tags.append(tag)
-        source = given.get("src") or ""
+        source = re.sub(r"^(\.\./)*", "", given.get("src") or "")
         if tag in ("iframe", "object", "embed", "base", "style", "frame", "applet"):
             self.suspicious.append(tag)
         if tag == "script" and not source.startswith("static/"):
