@@ -31,7 +31,7 @@ def month(capture: Capture) -> list[Bar]:
     for day in capture.days:
         bands: Counter[str] = Counter()
         for outcome, count in day.counts.items():
-            bands[words.TONES.get(outcome, "warn")] += count
+            bands[words.tone(outcome)] += count
         known = day.start + SECONDS > capture.counted_since
         found.append(Bar(day.start, known=known, counts=day.counts, bands=bands))
     return found

@@ -28,6 +28,8 @@ class Picture(Struct, frozen=True, kw_only=True):
     version: int
     capture: Capture
     rows: tuple[GangRow, ...]
+    keys: frozenset[str]
+    """Of gangs that have a page: those that are there, and those that were decided about."""
     states: Mapping[str, int]
     """State -> gangs in it."""
     nodes: tuple[NodeUse, ...]
@@ -67,6 +69,7 @@ class PictureMaker:
             version=self._version,
             capture=capture,
             rows=rows,
+            keys=frozenset([row.key for row in rows] + [one.gang for one in capture.decisions]),
             states=Counter(row.state for row in rows),
             nodes=nodes,
             resources=self._fixed[1],

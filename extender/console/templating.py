@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from extender.console import words
@@ -15,6 +17,8 @@ from extender.model import texts
 from extender.model.texts import counted, noun
 
 FOLDER = Path(__file__).parent
+KEY = re.compile(r"([\w.-]+:[\w.-]+/[\w.-]*\w)")
+"""What may be a gang's key in a sentence."""
 
 
 def visible(value: Any) -> Any:
@@ -39,8 +43,9 @@ def environment() -> Environment:
         "amount": lambda value, resource: words.amount(resource, value),
         "short": words.short,
         "ticks": _ticks,
+        "linked": _linked,
         "part": lambda text: quote(text, safe=""),
-        "tone": lambda name: words.TONES.get(name, "plain"),
+        "tone": words.tone,
         "level": words.level_words,
         "cost": words.cost,
         "thousands": _thousands,
@@ -57,6 +62,8 @@ def environment() -> Environment:
         "OUTCOMES": words.OUTCOMES,
         "ENDS": words.ENDS,
         "SIGNS": words.SIGNS,
+        "TONES": tuple(words.SIGNS),
+        "up": "",
     }
     return made
 
@@ -67,6 +74,18 @@ def _ticks(text: str) -> Markup:
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if at % 2 and at < len(parts) - 1 else escape(part)
         for at, part in enumerate(parts)
+    )
+
+
+@pass_context
+def _linked(context: Context, text: str) -> Markup:
+    """Return a text in which each gang that has a page leads to it."""
+    known = context["picture"].keys
+    return Markup("").join(
+        Markup('<a href="gang?name={}">{}</a>').format(quote(part, safe=""), part)
+        if part in known
+        else escape(part)
+        for part in KEY.split(visible(text))
     )
 
 

@@ -28,7 +28,8 @@ class Moment(Struct, frozen=True):
     """Something that happened."""
 
     time: float
-    kind: Outcome | PodMoment
+    kind: str
+    """Of the pods, or as words.kind_of."""
     title: str
     text: str = ""
     details: Sequence[str] = ()
@@ -38,9 +39,9 @@ class Moment(Struct, frozen=True):
 def timeline(gang: Gang | None, name: str, decisions: Iterable[Decision]) -> list[Moment]:
     """Return the moments, oldest first; ``decisions`` are newest first."""
     moments = _of_pods(gang) if gang is not None else []
-    for decision in decisions:
+    for decision, times in words.folded(decisions):
         if decision.gang == name:
-            moments.append(_of(decision))
+            moments.append(_of(decision, times))
         elif decision.outcome is Outcome.PLAN:
             mine = [victim for victim in decision.victims if victim.gang == name]
             if mine:
@@ -61,11 +62,12 @@ def _at(moment: Moment) -> float:
     return moment.time + (1.0 if moment.kind is PodMoment.BOUND else 0.0)
 
 
-def _of(decision: Decision) -> Moment:
+def _of(decision: Decision, times: int) -> Moment:
+    kind = words.kind_of(decision)
     return Moment(
         decision.time,
-        decision.outcome,
-        words.OUTCOMES.get(decision.outcome, str(decision.outcome)),
+        kind,
+        words.OUTCOMES.get(kind, kind) + (f", {counted(times, 'time')}" if times > 1 else ""),
         decision.message,
         decision.explanation,
         decision.generation,

@@ -62,7 +62,7 @@ class NodeCard(Struct, frozen=True):
 
     use: NodeUse
     bars: Sequence[tuple[str, int, int, int]]
-    """(resource, used, total, per cent)."""
+    """(resource, used, total, per cent): the chosen one, and others that a pod asks for."""
     seats: int
     leaving: int
     level: str
@@ -186,7 +186,8 @@ def _level(use: NodeUse, resource: str) -> str:
 def _card(use: NodeUse, picture: Picture, resource: str) -> NodeCard:
     bars = []
     for name, amount in use.total:
-        if amount > 0 and name in picture.resources and name != "ephemeral-storage":
+        shown = name in picture.resources and name != "ephemeral-storage"
+        if amount > 0 and shown and (name == resource or use.used.get(name)):
             share = round(100 * use.used.get(name, 0) / amount)
             bars.append((name, use.used.get(name, 0), amount, share))
     order = {name: at for at, name in enumerate(picture.resources)}
@@ -194,7 +195,7 @@ def _card(use: NodeUse, picture: Picture, resource: str) -> NodeCard:
     held = picture.seats.get(use.name, ())
     return NodeCard(
         use=use,
-        bars=bars[:4],
+        bars=bars[:3],
         seats=len(held),
         leaving=_leaving(use, picture),
         level=_level(use, resource),

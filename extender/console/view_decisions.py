@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from extender.console import words
@@ -16,7 +17,7 @@ from extender.gang.tell.decisions import Decision
 PAGE = 30
 BINS = 60
 MOST_LINES = 24
-KINDS = ("plan", "done", "refusal", "gave-up", "broken", "in-part")
+KINDS = ("plan", "done", "refusal", "incomplete", "waits", "gave-up", "broken", "in-part")
 OBSERVED = ("plan", "refusal", "observed")
 """Where nothing is done."""
 
@@ -28,40 +29,39 @@ def decisions(picture: Picture, query: Query) -> dict[str, Any]:
     found = [
         one
         for one in kept
-        if (not outcome or one.outcome == outcome)
+        if (not outcome or words.kind_of(one) == outcome)
         and (not text or text in one.gang.lower() or text in one.message.lower())
         and (not victim or _hits(one, victim))
     ]
     kinds = OBSERVED if picture.capture.observed is not None else KINDS
-    page = page_of(found, query.page(), PAGE)
+    page = page_of(words.folded(found), query.page(), PAGE)
+    counts = Counter(map(words.kind_of, kept))
     return {
         "text": query.text("q"),
         "outcome": outcome if outcome in words.OUTCOMES else "",
         "victim": victim,
-        "kinds": {kind: sum(one.outcome == kind for one in kept) for kind in kinds},
+        "kinds": {kind: counts[kind] for kind in kinds},
         "page": page,
-        "entries": [_entry(one) for one in page.items],
+        "entries": [_entry(*entry) for entry in page.items],
         "replayable": picture.capture.replayable,
         "month": month(picture.capture),
         "counted_since": picture.capture.counted_since,
-        "strip": histogram([(one.time, _band(one)) for one in kept], BINS),
+        "strip": histogram([(one.time, words.tone(words.kind_of(one))) for one in kept], BINS),
         "oldest": kept[-1].time if kept else None,
         "newest": kept[0].time if kept else None,
         "most_lines": MOST_LINES,
     }
 
 
-def _entry(one: Decision) -> dict[str, Any]:
+def _entry(one: Decision, times: int) -> dict[str, Any]:
     return {
         "made": one,
+        "kind": words.kind_of(one),
+        "times": times,
         "lines": one.explanation[:MOST_LINES],
         "more": max(0, len(one.explanation) - MOST_LINES),
         "parts": plan_parts(one.seats, one.victims, one.waits_for, one.costs, one.spared),
     }
-
-
-def _band(one: Decision) -> str:
-    return words.TONES.get(one.outcome, "warn")
 
 
 def _hits(one: Decision, victim: str) -> bool:

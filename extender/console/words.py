@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
+from extender.gang.tell.decisions import Decision, Outcome
 from extender.gang.tell.gang_status import PREEMPTION_STATES, GangState
+from extender.model.plan import Code
 from extender.settings.cost_order import LEVELS, cost_words
 
 THIN = "\N{NARROW NO-BREAK SPACE}"
@@ -49,18 +53,32 @@ TONES = {
     "broken": "stop",
     "in-part": "stop",
     "gave-up": "warn",
-    GangState.INCOMPLETE: "warn",
     GangState.LEAVING: "warn",
     "evicted": "warn",
     GangState.PENDING: "warn",
 }
 """State or outcome -> which colour and sign it has."""
 
-SIGNS = {"good": "●", "move": "▶", "stop": "■", "warn": "▲"}
+SIGNS = {"good": "●", "move": "▶", "stop": "■", "warn": "▲", "plain": "◌"}
+
+WAITS = "waits"
+PASSING: Mapping[str, str] = {
+    Code.INCOMPLETE: GangState.INCOMPLETE,
+    Code.NOT_NEEDED: WAITS,
+    Code.STALE: WAITS,
+    Code.CHANGED: WAITS,
+    Code.SETTLING: WAITS,
+    Code.PENALTY: WAITS,
+    Code.TURN: WAITS,
+    Code.BOOKED: WAITS,
+}
+"""Code of a refusal that time or the gang's owner ends by itself -> what it is called."""
 
 OUTCOMES = {
     "plan": "plan made",
     "refusal": "refused",
+    GangState.INCOMPLETE: "incomplete",
+    WAITS: "waits",
     "done": "seated",
     "gave-up": "given up",
     "broken": "partly evicted",
@@ -84,6 +102,38 @@ KINDS = {
     "pods": "pods evicted",
 }
 """What the levels of one priority count."""
+
+
+def tone(name: str) -> str:
+    """Return which colour and sign a state or an outcome has."""
+    return TONES.get(name, "plain")
+
+
+def kind_of(decision: Decision) -> str:
+    """Return what a decision is called and coloured by: its outcome, but for what passes."""
+    if decision.outcome is not Outcome.REFUSAL:
+        return decision.outcome
+    return PASSING.get(decision.code, decision.outcome)
+
+
+def folded(decisions: Iterable[Decision]) -> list[tuple[Decision, int]]:
+    """Return decisions, newest first, and for how many each stands.
+
+    What passes is told once for a gang as long as nothing else is decided about it.
+    """
+    found: list[tuple[Decision, int]] = []
+    last: dict[str, int] = {}
+    """Gang -> where the decision about it stands that was found last."""
+    for decision in decisions:
+        at = last.get(decision.gang)
+        kind = kind_of(decision)
+        passes = kind in (GangState.INCOMPLETE, WAITS)
+        if passes and at is not None and kind == kind_of(found[at][0]):
+            found[at] = (found[at][0], found[at][1] + 1)
+            continue
+        last[decision.gang] = len(found)
+        found.append((decision, 1))
+    return found
 
 
 def level_words(level: str) -> str:

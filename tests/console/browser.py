@@ -13,6 +13,7 @@ from tests.console.stage import NOW
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 DESK = {"width": 1280, "height": 860}
+TABLET = {"width": 768, "height": 1024}
 PHONE = {"width": 390, "height": 844}
 NARROWEST = {"width": 320, "height": 640}
 """What WCAG 1.4.10 asks pages to fit: also a desk's screen at four times the size."""
@@ -29,6 +30,7 @@ class Look(NamedTuple):
 LOOKS = [
     Look("light", DESK, dark=False),
     Look("dark", DESK, dark=True),
+    Look("tablet", TABLET, dark=False),
     Look("phone", PHONE, dark=False),
     Look("phone-dark", PHONE, dark=True),
     Look("narrowest", NARROWEST, dark=False),
@@ -120,3 +122,13 @@ async def too_wide(page: Any) -> list[str]:
     """Return by how much the page is wider than the screen; nothing where it fits."""
     wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
     return [f"{wide} pixels wider than the screen"] if wide > 0 else []
+
+
+async def scrolled_tables(page: Any) -> list[str]:
+    """Return the tables of which a part is outside the screen."""
+    found: list[str] = await page.evaluate(
+        """Array.from(document.querySelectorAll('.table-wrap'))
+        .filter((one) => one.scrollWidth > one.clientWidth)
+        .map((one) => `${one.querySelector('table').ariaLabel}: scrolled`)"""
+    )
+    return found

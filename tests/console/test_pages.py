@@ -154,7 +154,7 @@ async def test_decisions_are_filtered(site: Site, web: aiohttp.ClientSession) ->
     assert "giant-eval" in refused
     assert "protein-fold" not in refused
     victims = (await read(web, site, "decisions?victim=batch/notebook-0")).words
-    assert "1 of the decisions kept" in victims
+    assert "1 line of the decisions kept" in victims
     assert "frontier-run" in victims
 
 
