@@ -110,6 +110,8 @@ class Setting(Struct, frozen=True):
     """Nodes that go."""
     doubts: int = 0
     """Times that the plan does not hold for another reason."""
+    rules: int = 0
+    """Times that a pod comes which a rule keeps from an open seat, or may keep."""
     returns: int = 0
     """Times that a member comes back from its seat."""
     crowds: int = 0
@@ -419,6 +421,17 @@ class PreemptionWorld(EvictionRequests):
             world = self.copy()
             world.of[id].checking = False
             yield f"all rules hold for the seats of {id}", world.feed(Checked(id, "")), True
+            if self.setting.rules and plan is not None and plan.state is PreemptionState.OPEN:
+                world = self.copy()
+                world.of[id].checking = False
+                world.excused |= self.members.any("answered", "bound")
+                yield f"a rule is against a seat of {id}", world.feed(Checked(id, "so")), False
+        if self.left.rules and plan is not None and plan.state is PreemptionState.OPEN:
+            world = self.spend("rules")
+            twin = world.plan(id)
+            assert twin is not None
+            twin.unchecked = True
+            yield f"a rule may be against a seat of {id}", world, False
         yield from self._budgets(id)
         if carried.searching:
             world = self.copy()

@@ -14,6 +14,8 @@ WORLDS = (
     Setting(refusals=1, deletions=1, nodes=1),
     Setting(deletions=1, nodes=1, returns=1, late=1),
     Setting(doubts=1, crowds=1, returns=1),
+    Setting(rules=1, returns=1),
+    Setting(rules=1, kills=1),
     Setting(lost=1, refusals=1),
     Setting(lost=1, nodes=1),
     Setting(lost=1, deletions=1),

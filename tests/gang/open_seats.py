@@ -16,6 +16,7 @@ from extender.gang.runtime.clocks import Clocks
 from extender.gang.scheduler_view.node_lists import NodeLists
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.gang import Gang
+from extender.model.objects import Pod
 from tests.gang.world import bare_plan, gang_key, pod
 
 
@@ -62,6 +63,17 @@ class Seats:
     def misses(self, *others: str) -> None:
         """The other is not offered its seat: a list has only ``others``; none: it is to preempt."""
         self.refused.seat_not_offered(self.preemption, self.other, frozenset(others))
+        self.checked()
+
+    def clears(self, member: Pod) -> None:
+        """The nomination of a member to its seat is cleared."""
+        seat = self.preemption.seats[member.uid]
+        self.refused.observe(replace(member, nominated=seat), member)
+        self.checked()
+
+    def checked(self) -> None:
+        """Our own rules have nothing against the seats."""
+        self.preemption.unchecked = False
 
     def feed(self, event: DoesNotHold) -> None:
         """A seat is refused: the plan is to be changed."""

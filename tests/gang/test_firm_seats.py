@@ -43,6 +43,7 @@ async def test_what_a_pod_was_told_before_the_first_answer_does_not_stand(rig: R
     await rig.bind("small", "n0")
     preemption = next(iter(rig.coordinator.reservations))
     await rig.until(lambda: bool(rig.cached("small").node) and not preemption.doubted, "it sits")
+    await rig.until(lambda: preemption.state is PreemptionState.OPEN, "the seats are open")
     for name in ("n0", "n1"):
         assert len((await rig.filter("high-0", "n0", "n1")).node_names) == 1
         assert (await rig.filter("urgent", name)).node_names == []

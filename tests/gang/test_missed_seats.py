@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from msgspec.structs import replace
 
 from extender.gang.controller import requeuing
 from extender.gang.controller.notifier import WAKE_ANNOTATION
@@ -181,13 +180,12 @@ def test_who_is_put_off_again_and_again_is_not_taken_for_one_nobody_asks_about()
     """Among more than a hundred nodes each such answer clears its nomination."""
     seats = Seats()
     seats.misses("n9")
-    cleared = (replace(seats.one, nominated="n1"), seats.one)
     for _ in range(2 * MOST_UNHEARD):
         assert not seats.starts()
-        seats.refused.observe(*cleared)
+        seats.clears(seats.one)
     assert not seats.changed
     for _ in range(2 * MOST_UNHEARD):
-        seats.refused.observe(*cleared)
+        seats.clears(seats.one)
     assert seats.changed
 
 
@@ -221,17 +219,16 @@ def test_a_refusal_that_another_plan_is_the_reason_of_lasts_as_long(
     seats = Seats()
     seats.waits_on(node, priority)
     version = seats.evidence.version()
-    cleared = (replace(seats.other, nominated="n2"), seats.other)
     for _ in range(MOST_UNHEARD):
         if heard:
             seats.misses("n9")
         else:
-            seats.refused.observe(*cleared)
+            seats.clears(seats.other)
     seats.now += MISSED_SECONDS
     if heard:
         seats.refused.look(seats.preemption)
     else:
-        seats.refused.observe(*cleared)
+        seats.clears(seats.other)
     assert seats.changed
     assert seats.left_out() == {"n2"}
     assert seats.evidence.version() > version

@@ -6,7 +6,6 @@ It adds the seats nominated to others to the pods that go, and we count those as
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from extender.gang.core.refused_seats import MISSED_SECONDS, MOST_UNHEARD
 from extender.gang.runtime.clocks import Clocks
@@ -21,7 +20,6 @@ def test_what_is_refused_once_another_plan_is_over_is_no_fault_of_it(*, heard: b
     """It was forgotten at once: another plan had waited there when the seat was missed first."""
     seats = Seats()
     seats.waits_on("n2", 50)
-    cleared = (replace(seats.other, nominated="n2"), seats.other)
     for over in (False, True):
         if over:
             seats.reservations.close(gang_key("another"))
@@ -30,13 +28,13 @@ def test_what_is_refused_once_another_plan_is_over_is_no_fault_of_it(*, heard: b
             if heard:
                 seats.misses("n9")
             else:
-                seats.refused.observe(*cleared)
+                seats.clears(seats.other)
         assert not seats.changed
     seats.now += MISSED_SECONDS
     if heard:
         seats.misses("n9")
     else:
-        seats.refused.observe(*cleared)
+        seats.clears(seats.other)
     assert seats.changed
     assert set(seats.masked.values()) == {frozenset({"n2"})}
     seats.reservations.pod_left("n2", "going")

@@ -228,7 +228,7 @@ class Executor:
                     return RecordFailed(preemption.id, str(failed))
                 return Recorded(preemption.id)
             case Check(preemption):
-                return Checked(preemption.id, await self._compared(preemption))
+                return await self._checked(preemption)
             case ReadBudgets(preemption, names, accepted, reads, seconds):
                 await asyncio.sleep(seconds)
                 try:
@@ -267,22 +267,31 @@ class Executor:
             )
         return Rehearsed(preemption.id)
 
-    async def _compared(self, preemption: Preemption) -> str | None:
-        """Return why a plan's seats cannot all be taken now, "" when they can, None where that
-        cannot be told."""
+    async def _checked(self, preemption: Preemption) -> Checked:
+        """Ask every rule of the seats that no member may be on its way to."""
         snapshot = self.preconditions.shown()
         gang = self.preconditions.gang(preemption, snapshot)
         if gang is None:
-            return f"members of {preemption.key} are gone"
+            return Checked(preemption.id, f"members of {preemption.key} are gone")
         plan, seen = preemption.plan, preemption.seen
         if seen is not None and unchanged(plan, gang, seen, snapshot):
-            return ""
-        going = (*preemption.victims.values(), *preemption.waits.values())
-        holds = list(self.plans.reservations.holds())
+            return Checked(preemption.id, "")
+        coming = preemption.answered | preemption.presumed
+        seats = {uid: node for uid, node in preemption.seats.items() if uid not in coming}
+        going, holds = preemption.victims | preemption.waits, self.plans.reservations.holds()
+        # The seats of others count as taken, so those whom they wait for count as gone.
+        gone: dict[str, Victim] = {}
+        for other in self.plans.reservations:
+            gone |= other.victims | other.waits
+        beside = [each for uid, each in gone.items() if uid not in going]
+        suspects = [pod for uid, pod in preemption.unadmitted.items() if uid not in gone]
+        asked = (gang, seats, list(going.values()), snapshot, holds, beside)
         try:
-            return await self.thread.check(gang, dict(preemption.seats), going, snapshot, holds)
+            why = await self.thread.check(*asked)
+            blamed = await self.thread.to_blame(*asked, suspects) if why and suspects else ()
         except NotReady:
-            return None
+            return Checked(preemption.id, None)
+        return Checked(preemption.id, why, blamed)
 
     # -- requests -------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from extender.gang.plan.question import GangQuestion, Masks
 from extender.gang.runtime.clocks import Clocks
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
+from extender.model.objects import Pod
 from extender.model.plan import Hold, Plan, Refusal, Victim
 from extender.model.snapshot import Snapshot
 from extender.search import highs
@@ -185,15 +186,36 @@ class PlannerThread:
         going: Sequence[Victim],
         snapshot: Snapshot,
         holds: Sequence[Hold],
+        beside: Sequence[Victim] = (),
     ) -> str | None:
         """As Planner.check; None where that cannot be told in time. Raises NotReady after
         ``close``."""
         try:
             return await self.ask(
-                lambda planner: planner.check(gang, seats, going, snapshot, holds)
+                lambda planner: planner.check(gang, seats, going, snapshot, holds, beside)
             )
         except Overran:
             return None
+
+    async def to_blame(
+        self,
+        gang: Gang,
+        seats: Mapping[str, str],
+        going: Sequence[Victim],
+        snapshot: Snapshot,
+        holds: Sequence[Hold],
+        beside: Sequence[Victim],
+        suspects: Sequence[Pod],
+    ) -> Sequence[Pod]:
+        """As Planner.to_blame; nobody where that cannot be told in time. Raises as ``check``."""
+        try:
+            return await self.ask(
+                lambda planner: planner.to_blame(
+                    gang, seats, going, snapshot, holds, beside, suspects
+                )
+            )
+        except Overran:
+            return ()
 
     async def show(self, present: Callable[[], Snapshot]) -> Mapping[str, float]:
         """Show the planner how things stand: reading 150,000 pods must not wait for a gang.

@@ -19,6 +19,7 @@ EVICTING                    all evictions accepted            WAITING
 EVICTING, WAITING           last victim gone, the plan holds            Check
 EVICTING, WAITING           Checked                           OPEN      Opened
 OPEN                        last member bound                 ENDED
+OPEN                        a rule may be against a seat                Check
 any                         does not hold                     CHANGING  Search
 WAITING                     a victim does not go in time      CHANGING  Search
 any                         too late, a member is gone, End   ENDED
@@ -151,6 +152,8 @@ class Checked(NamedTuple):
     plan_id: str
     why: str | None
     """Why they cannot be taken, "" when they can; None: that could not be told."""
+    displaced_by: Sequence[Pod] = ()
+    """The pods that came without an offer and without which they could."""
 
 
 class BudgetsRead(NamedTuple):
@@ -786,7 +789,7 @@ class _Step:
             self.out.append(WriteRecord(preemption, others))
             return
         if preemption.victims and isinstance(event, Rehearsed | Recorded):
-            self.out.append(Check(preemption))
+            self._check(preemption)
             return
         if not self._allowed(preemption, event):
             return
@@ -801,15 +804,22 @@ class _Step:
         groups = list(units_of(preemption.victims.values()).items())
         self._claim(ClaimMore(preemption.id, groups, nominate=nominate))
 
+    def _check(self, preemption: Preemption) -> None:
+        """Have the rules asked that ``view.problem`` does not ask, of affinity, spread and ports:
+        before the first eviction, before the seats open, and where a member may not get its own."""
+        if not preemption.checking:
+            preemption.checking, preemption.unchecked = True, False
+            self.out.append(Check(preemption))
+
     def _checked(self, preemption: Preemption, event: Checked) -> None:
-        """The rules that ``view.problem`` does not ask, of affinity, spread and ports, have been
-        asked: before the first eviction, and before the seats open."""
+        """They have been asked."""
         preemption.checking = False
+        preemption.unchecked |= event.why is None
         why = NOT_COMPARED if event.why is None else event.why
         if preemption.state is PLANNED and not why:
             self._planned(preemption, event)
-        elif preemption.state is PLANNED or (preemption.state in (EVICTING, WAITING) and event.why):
-            self._replan(preemption, why)
+        elif preemption.state is PLANNED or event.why:
+            self._replan(preemption, why, displaced_by=tuple(event.displaced_by))
         elif not why:  # else Tick comes back to it
             self._advance(preemption, checked=not preemption.doubted)
 
@@ -1007,23 +1017,27 @@ class _Step:
         if self.view.crowded(preemption):
             return  # Tick comes back to it
         if not checked and not preemption.presumed:  # of those its seats were open before
-            if not preemption.checking:
-                preemption.checking = True
-                self.out.append(Check(preemption))
+            self._check(preemption)
             return
         self._enter(preemption, OPEN)
         preemption.deadline = self.now + self.plans.settings.seats.bind_seconds
         self.out.append(Opened(preemption))
 
-    def _replan(self, preemption: Preemption, why: str, masks: Masks | None = None) -> None:
+    def _replan(
+        self,
+        preemption: Preemption,
+        why: str,
+        masks: Masks | None = None,
+        displaced_by: tuple[Pod, ...] = (),
+    ) -> None:
         """Stop what can be stopped of a plan that does not hold any more; search for another."""
         if preemption.over or preemption.state is CHANGING:
             return
         refused = {node for nodes in (masks or {}).values() for node in nodes}
-        displaced_by = self.view.displaced_by(preemption, refused)
+        displaced_by = displaced_by or self.view.displaced_by(preemption, refused)
         if displaced_by:
             names = some(sorted(pod.key for pod in displaced_by))
-            why = f"{names} took reserved room without passing filter (spec.nodeName): {why}"
+            why = f"{names} came without passing filter (spec.nodeName): {why}"
         preemption.displaced_by, preemption.changed_for = displaced_by, why
         self._enter(preemption, CHANGING)
         self._release(preemption, why)
@@ -1136,6 +1150,8 @@ class _Step:
             preemption.doubted = False
         if why:
             self._replan(preemption, why)
+        elif preemption.unchecked and preemption.state is OPEN and not self.view.behind():
+            self._check(preemption)
 
     # -- the end ------------------------------------------------------------------------------
 

@@ -170,7 +170,7 @@ class RefusedSeats:
                 return
         preemption.missed.setdefault(pod.uid, self._clocks.monotonic())
         if not self._look(preemption, pod):
-            self._calls.again(preemption, pod.uid)
+            self._ask_again(preemption, pod)
 
     def _is_rest_of_attempt(self, preemption: Preemption, pod: Pod, others: frozenset[str]) -> bool:
         """Whether a question comes after our own refusal. A list after a list is a new attempt:
@@ -197,7 +197,15 @@ class RefusedSeats:
                 else:
                     self._look(preemption, preemption.pods[uid])
 
+    def _ask_again(self, preemption: Preemption, pod: Pod) -> None:
+        """Have the member tried again, and every rule of ours asked meanwhile: only what none of
+        them is against is kube-scheduler's secret, and remembered of the node."""
+        preemption.unchecked |= not preemption.checking
+        self._calls.again(preemption, pod.uid)
+
     def _look(self, preemption: Preemption, pod: Pod) -> bool:
+        if preemption.in_question:
+            return False
         now = self._clocks.monotonic()
         if min(now - preemption.missed[pod.uid], now - preemption.since) < MISSED_SECONDS:
             return False
@@ -222,13 +230,14 @@ class RefusedSeats:
         tries = preemption.tries.setdefault(new.uid, Tries())
         tries.unheard += 1
         if (
-            tries.unheard > MOST_UNHEARD
+            not preemption.in_question
+            and tries.unheard > MOST_UNHEARD
             and self._clocks.monotonic() - preemption.since >= MISSED_SECONDS
         ):
             why = f"kube-scheduler tries {new.name} on {seat} and does not ask about it"
             self._refuse(preemption, new, why)
         else:
-            self._calls.again(preemption, new.uid)
+            self._ask_again(preemption, new)
 
     def _note_others(self, preemption: Preemption, pod: Pod) -> bool:
         """Note whether another plan is the reason; return True when it is not any more.

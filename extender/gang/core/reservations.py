@@ -112,7 +112,8 @@ class Preemption(Struct, kw_only=True):
     replans: int = 0
     """How often a plan before was changed, displacements aside."""
     unadmitted: dict[str, Pod] = field(default_factory=dict)
-    """uid -> pod of another namespace that took room beside an untaken seat without an offer."""
+    """uid -> pod of another namespace that came without an offer and may keep a member off its
+    untaken seat: by its room, or by a rule wherever it is."""
     displaced_by: tuple[Pod, ...] = ()
     """Those of them that it is changed for."""
     displacements: int = 0
@@ -139,8 +140,10 @@ class Preemption(Struct, kw_only=True):
     """Since when others were kept away from its nodes for that, monotonic; 0: they never were."""
     closed: bool = False
     """They are kept away now."""
+    unchecked: bool = False
+    """Every rule is to be asked of its open seats again."""
     checking: bool = False
-    """It is being asked whether its seats may open."""
+    """Every rule is being asked of its seats."""
     doubted: bool = False
     """Another pod came to a node with a seat: the plan is to be compared again."""
     evicted_before: frozenset[str] = frozenset()
@@ -209,6 +212,16 @@ class Preemption(Struct, kw_only=True):
     def begun_without(self, uid: str) -> bool:
         """Whether other members sit already, or may be on their way: the start goes on."""
         return self.sits or bool((self.answered | self.presumed) - {uid})
+
+    @property
+    def in_question(self) -> bool:
+        """Whether our own rules may have something against its open seats."""
+        return self.unchecked or self.checking
+
+    def counts(self, pod: Pod) -> bool:
+        """Whether a pod may keep members off their seats from a node without one."""
+        shapes = (member.shape for member in self.pods.values())
+        return bool(pod.shape.anti_affinity) or any(s.anti_affinity or s.spread for s in shapes)
 
     @property
     def firm(self) -> bool:
@@ -420,11 +433,14 @@ class Reservations:
                 preemption.doubted = True
 
     def unadmitted(self, pod: Pod) -> None:
-        """A pod took room on its node that it was not offered: the plans of other namespaces with
-        seats there are not to blame for what they lack."""
-        for key in {hold.gang for hold in self.holds_on(pod.node)}:
-            preemption = self._preemptions.get(key)
-            if preemption is None or key.namespace == pod.namespace:
+        """A pod came to its node, or grew there, without an offer: plans of other namespaces are
+        not to blame for what they lack because of it."""
+        beside = {hold.gang for hold in self.holds_on(pod.node)}
+        for key, preemption in self._preemptions.items():
+            if key not in beside and not preemption.counts(pod):
+                continue
+            preemption.unchecked = True
+            if key.namespace == pod.namespace:
                 continue
             preemption.unadmitted.pop(pod.uid, None)
             preemption.unadmitted[pod.uid] = pod

@@ -78,6 +78,8 @@ Text = TypeVar("Text")
 UNTOLD = "the reasons cannot be given; please report this"
 MAX_STRIKES = 16
 """How many times step 5 may strike out seats before the planner gives up."""
+MOST_BLAMED = 32
+"""How many parts of those who may be to blame are told apart."""
 
 
 class Planner:
@@ -364,14 +366,17 @@ class Planner:
         going: Iterable[Victim],
         snapshot: Snapshot,
         holds: Iterable[Hold],
+        beside: Iterable[Victim | Pod] = (),
     ) -> str:
         """Return why the seats (uid -> node) cannot all be taken now, "" when they can.
 
-        Every rule is asked, with those in ``going`` gone and other gangs' seats taken.
+        Every rule is asked, with those in ``going`` gone and all other seats taken. ``beside``:
+        pods that count as gone too, and do not go for these seats.
         """
         view = self.see(snapshot)
-        others = [hold for hold in holds if hold.gang != gang.key]
-        leaving = [pod for victim in going if (pod := present(victim, snapshot)) is not None]
+        others = [hold for hold in holds if hold.uid not in seats]
+        own = [pod for victim in going if (pod := present(victim, snapshot)) is not None]
+        leaving = [*own, *(pod for each in beside if (pod := present(each, snapshot)) is not None)]
         after = view_after(view, snapshot, leaving, others, set())
         members = {pod.uid: pod for pod in gang.pending}
         for uid, node in seats.items():
@@ -381,10 +386,31 @@ class Planner:
                 return f"member {uid} is not pending any more"
         taken = [(members[uid], node) for uid, node in seats.items()]
         failed = failures(after, taken)
-        if not failed and any(not pod.deleting for pod in leaving):
+        if not failed and any(not pod.deleting for pod in own):
             chance = (view, snapshot, leaving, others, set[GangKey]())
             failed = resting_on_chance(*chance, taken, every_order=True)
         return "; ".join(f"{pod.name} on {node}: {why}" for pod, node, why in failed[:3])
+
+    def to_blame(
+        self,
+        gang: Gang,
+        seats: Mapping[str, str],
+        going: Sequence[Victim],
+        snapshot: Snapshot,
+        holds: Sequence[Hold],
+        beside: Sequence[Victim],
+        suspects: Sequence[Pod],
+    ) -> list[Pod]:
+        """Return those of the suspects without which the seats could all be taken (``check``), each
+        of them needed for that; none where they could not even without all of them."""
+
+        def fine(out: Sequence[Pod]) -> bool:
+            return not self.check(gang, seats, going, snapshot, holds, (*beside, *out))
+
+        there = [pod for pod in suspects if present(pod, snapshot) is not None]
+        if not there or not fine(there):
+            return []
+        return _needed_out(fine, [], there, len(there) // MOST_BLAMED)
 
     def conflict(
         self,
@@ -429,6 +455,22 @@ class Planner:
             left = {uid: node for uid, node in nodes.items() if uid in waiting}
             why = why or self.check(other, left, going, snapshot, holds)
         return why
+
+
+def _needed_out(
+    fine: Callable[[Sequence[Pod]], bool], out: list[Pod], among: list[Pod], least: int
+) -> list[Pod]:
+    """Return those of ``among`` that have to be out beside ``out``. All is fine with all out.
+
+    So few as ``least`` are not told apart.
+    """
+    if fine(out):
+        return []
+    if len(among) <= max(1, least):
+        return among
+    half = len(among) // 2
+    found = _needed_out(fine, out + among[half:], among[:half], least)
+    return found + _needed_out(fine, out + found, among[half:], least)
 
 
 def _refused_early(gang: Gang, snapshot: Snapshot) -> Refusal | None:

@@ -1,4 +1,4 @@
-"""Whose victims did not go, or whose pods took reserved room: others are tried instead.
+"""Whose victims did not go, or whose pods came in the way of seats: others are tried instead.
 
 A plan that is given up since a victim does not go (a finalizer, a node that is gone, a budget that
 changed its mind), or since pods with spec.nodeName come to its seats again and again, says nothing
@@ -28,7 +28,7 @@ from extender.model.snapshot import EMPTY
 from extender.model.texts import counted, cut
 
 DID_NOT_GO = "did not terminate when they were evicted for"
-TOOK_SEATS = "took reserved room without passing filter (spec.nodeName), of"
+TOOK_SEATS = "came without passing filter (spec.nodeName) in the way of"
 FREE_TRIES = 1
 """So many plans that a namespace's pods were the end of have no consequence."""
 FIRST_SECONDS = 120.0

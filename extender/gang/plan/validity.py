@@ -236,8 +236,8 @@ def _gang_shield(gang: Gang, priority: int, snapshot: Snapshot, protections: Pro
     return ""
 
 
-def present(victim: Victim, snapshot: Snapshot) -> Pod | None:
-    """Return the victim's pod as it is on its node now, None when it is gone."""
+def present(victim: Victim | Pod, snapshot: Snapshot) -> Pod | None:
+    """Return the pod as it is on its node now, None when it is gone."""
     for pod in snapshot.bound.get(victim.node, ()):
         if pod.uid == victim.uid:
             return pod
