@@ -1,8 +1,8 @@
 """kube-scheduler's in-tree filters, as far as the pods of a simulation can tell nodes apart.
 
-They ask for CPU and tolerate nothing, so a cordon, the number of pods and CPU are all there is
-to judge. The sandbox's scheduler asks extender.fit about every filter there is;
-test_filters.py compares the two.
+They ask for CPU and tolerate nothing, and some let no other pod onto their node. So a cordon, the
+number of pods, CPU and such pods are all there is to judge. The sandbox's scheduler asks
+extender.fit about every filter there is; test_filters.py compares the two.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from extender.sandbox.cluster import ClusterState
 CORDONED = "NodeUnschedulable: node(s) were unschedulable"
 NO_SLOT = "NodeResourcesFit: Too many pods"
 NO_CPU = "NodeResourcesFit: Insufficient cpu"
+ALONE = "InterPodAffinity: a pod there does not let others onto its node"
 
 
 class Decoded:
@@ -48,6 +49,8 @@ class CpuView:
         self._pod = pod
         self._without = without
         self._used: dict[str, tuple[int, int]] | None = None
+        self._alone: set[str] = set()
+        """Nodes with a pod that lets no other onto them."""
 
     def used(self, name: str) -> tuple[int, int]:
         """Return milli-CPU and number of a node's pods.
@@ -73,6 +76,8 @@ class CpuView:
             if node and uid not in without:
                 milli, count = used.get(node, (0, 0))
                 used[node] = (milli + cpu(other.requests), count + 1)
+                if other.shape.anti_affinity and uid != pod.uid:
+                    self._alone.add(node)
         return used
 
     def why_not(self, pod: Pod, name: str) -> str | None:
@@ -85,7 +90,9 @@ class CpuView:
         if count >= sizes.get("pods", 0):
             return NO_SLOT
         wants = cpu(pod.requests)
-        return NO_CPU if wants > 0 and wants > sizes.get("cpu", 0) - milli else None
+        if wants > 0 and wants > sizes.get("cpu", 0) - milli:
+            return NO_CPU
+        return ALONE if name in self._alone else None
 
     def never(self, pod: Pod, name: str) -> bool:
         """Return whether no eviction can let the pod onto the node."""

@@ -30,7 +30,7 @@ from tests.simulation.profiles import profiles
 from tests.simulation.resizing import resizes
 from tests.simulation.restoring import restored
 from tests.simulation.script import Script
-from tests.simulation.squatting import squatting
+from tests.simulation.squatting import by_rule, squatting
 
 
 def with_more(script: Script, more: tuple[str, ...]) -> Script:
@@ -171,5 +171,6 @@ MORE: dict[str, Callable[[Script, Chance], Script]] = {
     "samples": _samples,
     "sparing": _sparing,
     "squatters": squatting,
+    "squatters-by-rule": by_rule,
     "urgent": _urgent,
 }

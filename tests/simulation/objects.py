@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from extender.sandbox.resources import BUDGETS, CONFIG_MAPS, NODES, PODS, core_pod_groups
 from tests.simulation.dialects import CORE, SIZELESS, join
@@ -22,6 +23,13 @@ OWNER = "simulation/owner"
 """Label: which Work a pod belongs to."""
 FINALIZER = "simulation/held"
 PROTECTED = "podgroup-extender.io/protected"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+ANY_POD: Obj = {
+    "topologyKey": "kubernetes.io/hostname",
+    "labelSelector": {"matchExpressions": [{"key": OWNER, "operator": "Exists"}]},
+    "namespaceSelector": {},
+}
+"""Term of affinity."""
 PLAN = "podgroup-extender.io/plan"
 """Label of plan records."""
 
@@ -51,6 +59,9 @@ class Work(Struct, frozen=True, kw_only=True):
     namespace: str = "default"
     squats: int = 0
     """How many pods its owner puts on nodes of pods that have gone."""
+    alone: bool = False
+    """What its owner puts there takes no room, and lets no other pod onto its node (required
+    anti-affinity)."""
 
     @property
     def priority(self) -> int:
@@ -72,6 +83,7 @@ class Work(Struct, frozen=True, kw_only=True):
             + (f", on {','.join(self.on)}" if self.on else "")
             + (f", grace {self.grace}" if self.grace else "")
             + (", finalizer" if self.held else "")
+            + (", alone" if self.alone else "")
             + (f", squats {self.squats} times" if self.squats else "")
             + (", restarts" if self.restarts else ", made again" if self.again else "")
         )
@@ -102,6 +114,13 @@ def pod(work: Work, name: str, on: str = "") -> Obj:
     made: Obj = {"metadata": meta, "spec": spec}
     if work.gang:
         join(work.dialect, work.name, work.quorum, made)
+    return made
+
+
+def alone(work: Work, name: str, on: str) -> Obj:
+    """Return a pod that takes no room and lets no other pod onto its node."""
+    made = pod(replace(work, cpu=0), name, on)
+    made["spec"]["affinity"] = {"podAntiAffinity": {REQUIRED: [ANY_POD]}}
     return made
 
 

@@ -51,6 +51,21 @@ def squatting(script: Script, chance: Chance) -> Script:
     return with_happenings(replace(script, works=works, settings=settings, squatters=True), found)
 
 
+def by_rule(script: Script, chance: Chance) -> Script:
+    """Squatters, half of which take no room: they let no other pod onto their node."""
+    script = squatting(script, chance)
+
+    def alone(work: Work) -> Work:
+        return replace(work, alone=work.namespace == TENANT and chance.hit("alone", 0.5))
+
+    works = tuple(alone(work) for work in script.works)
+    happenings = tuple(
+        each if each.work is None else replace(each, work=alone(each.work))
+        for each in script.happenings
+    )
+    return replace(script, works=works, happenings=happenings)
+
+
 def _squatter(work: Work, chance: Chance) -> Work:
     squats = chance.pick("squats-of", (1, 4, 8))
     work = replace(work, gang=False, quorum=0, again=False, restarts=False, held=False)
@@ -90,7 +105,8 @@ class Squatting:
     def _put(self, work: Work, node: str) -> None:
         sim = self._sim
         number = self._made[work.name] = self._made.get(work.name, 0) + 1
-        pod: Obj = objects.pod(work, f"{work.name}-on-{number}", node)
+        made = objects.alone if work.alone else objects.pod
+        pod: Obj = made(work, f"{work.name}-on-{number}", node)
         # Whose room it takes is no promise of ours.
         sim.calm.disturbed.append((sim.loop.time(), ""))
         sim.checks.standing.came[node] = sim.loop.time()

@@ -38,6 +38,8 @@ class Seen(Struct):
     """What counts of it: what it asks for, or has, whatever is more."""
     granted: int = 0
     """What its kubelet has granted."""
+    alone: bool = False
+    """It lets no other pod onto its node."""
 
     @property
     def runs(self) -> bool:
@@ -76,6 +78,9 @@ class State:
         for pod in self.pods.values():
             if pod.node in free and pod.uid not in without:
                 free[pod.node] -= pod.cpu
+        for pod in self.pods.values():
+            if pod.alone and pod.node in free and pod.uid not in without:
+                free[pod.node] = min(free[pod.node], 0)
         return free
 
     def wants(self, work: Work) -> int:
@@ -155,6 +160,7 @@ class State:
         held.priority = obj["spec"]["priority"]
         held.preempts = obj["spec"]["preemptionPolicy"] != "Never"
         held.cpu, held.granted = _amounts(obj)
+        held.alone = "affinity" in obj["spec"]
         if node and not held.node:
             held.node, held.bound = node, self._time() if change.old else LONG_AGO
             work = held.work

@@ -25,7 +25,8 @@ def _pod(chance: Chance, number: int, nodes: list[str]) -> Obj:
     cls = chance.pick("class", tuple(CLASSES))
     work = Work(name="w", size=1, cls=cls, cpu=chance.number("cpu", 0, 3), gang=False)
     on = chance.pick("on", ["", *nodes])
-    pod = objects.pod(work, f"p{number}", on)
+    alone = bool(on) and chance.hit("alone", 0.2)
+    pod = (objects.alone if alone else objects.pod)(work, f"p{number}", on)
     pod["metadata"] |= {"uid": f"u{number}", "namespace": "default"}
     pod["spec"]["priority"] = CLASSES[cls]
     nominated = "" if on else chance.pick("nominated", ["", *nodes])
