@@ -273,6 +273,7 @@ def pods(draw: st.DrawFn) -> Obj:
         "mirror": draw(st.integers(0, 9)) == 0,
         "first": draw(st.integers(0, len(NODES) - 1)),
         "squats": draw(st.integers(0, 4)) == 0,
+        "apart": draw(st.sampled_from((None, None, HOSTNAME, "rack"))),
         "unready": draw(st.integers(0, 3)) == 0,
     }
 

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from extender.gang.incremental.protection import Protections
+from extender.gang.plan import planner
 from extender.groups.dialect import Declaration
 from extender.groups.yunikorn import YuniKornDialect
 from extender.model.names import label_key_problem
 from extender.model.objects import GangKey, Part
 from extender.search.census import STAYS
-from tests.fuzz.hostile import DEEP, TEN_YEARS, TENANT
+from tests.fuzz.hostile import DEEP, HOSTNAME, TEN_YEARS, TENANT
 from tests.fuzz.tenants import Totals, batch, main, play
 from tests.fuzz.world import MOST_BUDGETS, Broken
 
@@ -65,6 +66,22 @@ def test_pods_that_come_to_the_seats_are_victims_too() -> None:
     world = play(attack)
     assert world.seen["squats"] == 2
     assert world.seen["victims"] > world.seen["plans"]
+
+
+@pytest.mark.parametrize("key", [HOSTNAME, "rack"])
+def test_pods_that_come_in_the_way_by_a_rule_are_victims_and_to_blame(key: str) -> None:
+    attack = (False, [pods(), {**pods(), "squats": True, "apart": key}])
+    world = play(attack)
+    assert world.seen["blamed"]
+    assert world.seen["victims"] > world.seen["plans"]
+
+
+def test_a_bystander_that_is_blamed_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    attack = (False, [pods(), {**pods(), "squats": True, "apart": HOSTNAME}])
+    play(attack)
+    monkeypatch.setattr(planner, "_needed_out", lambda fine, out, among, least: among)
+    with pytest.raises(Broken, match="is blamed"):
+        play(attack)
 
 
 def test_budgets_that_are_not_read_and_spare_nobody_are_seen(

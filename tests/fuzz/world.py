@@ -6,7 +6,7 @@ import json
 import time
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -267,31 +267,54 @@ class World:
             self.seen["unreadable"] += not records
         self.store.leave_out(source, unread)
 
-    def _freed(self) -> tuple[str, ...]:
-        """Evict the tenant's pods that the honest gang's plan takes; return the nodes of its seats,
-        where more of the tenant's come by spec.nodeName before the gang does."""
+    def _freed(self) -> dict[str, str]:
+        """Evict the tenant's pods that the honest gang's plan takes; return its seats, to which
+        more of the tenant's come by spec.nodeName before the gang does."""
         state = self.snapshot()
         answer = self._ask(self.resolver.resolve(WORK, state), state)
         if isinstance(answer, Refusal):
-            return ()
+            return {}
         for victim in answer.victims:
             pod = present(victim, state)
             if pod is not None and pod.namespace == TENANT:
                 self.store.pods.remove(pod)
         self.seen["squats"] += 1
-        return tuple(seat.node for seat in answer.seats)
+        return {seat.uid: seat.node for seat in answer.seats}
+
+    def _blame(self, seats: dict[str, str], came: list[Pod]) -> None:
+        """Who is told to keep members off their seats does so, and nobody who does is left out."""
+        state = self.snapshot()
+        gang = self.resolver.resolve(WORK, state)
+
+        def fine(out: Sequence[Pod]) -> bool:
+            return not self.planner.check(gang, seats, (), state, (), out)
+
+        blamed = self.planner.to_blame(gang, seats, (), state, (), (), came)
+        self.seen["blamed"] += len(blamed)
+        if not fine(()) and fine(came) and not fine(blamed):
+            raise Broken(f"{[pod.name for pod in came]} keep members off, and are not blamed")
+        for pod in blamed:
+            if fine([other for other in blamed if other is not pod]):
+                raise Broken(f"{pod.name} keeps nobody off, and is blamed")
 
     def _create_pods(self, step: Obj) -> None:
-        seats = self._freed() if step.get("squats") else ()
+        seats = self._freed() if step.get("squats") else {}
+        came: list[Pod] = []
         for copy in range(step["copies"]):
             self._made += 1
             document = deepcopy(step["pod"])
+            if seats and step.get("apart"):
+                term = {"topologyKey": step["apart"], "labelSelector": {}, "namespaceSelector": {}}
+                rule = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+                document["spec"]["affinity"] = {"podAntiAffinity": rule}
+                document["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "10m"}
             document["metadata"]["name"] = f"t-{self._made}"
             if step["differ"]:
                 requests = document["spec"]["containers"][0]["resources"]["requests"]
                 requests["cpu"] = f"{1000 + copy}m"
             if step["bound"] or seats:
-                nodes = seats or NODES
+                # By a rule some keep members off, from their rack too, and others do not.
+                nodes = NODES if step.get("apart") else tuple(seats.values()) or NODES
                 document["spec"]["nodeName"] = nodes[(step["first"] + copy) % len(nodes)]
                 document["spec"].pop("schedulingGates", None)
                 if step.get("mirror"):
@@ -309,7 +332,10 @@ class World:
                     meta["deletionGracePeriodSeconds"] = max(30, step["ends"])
             data = self._json(document, TENANT)
             self.sent += len(data)
-            self.store.pods.put(decode_pod(data))
+            came.append(decode_pod(data))
+            self.store.pods.put(came[-1])
+        if seats:
+            self._blame(seats, came)
 
     # -- what must hold -------------------------------------------------------------------------
 
