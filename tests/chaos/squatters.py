@@ -1,4 +1,7 @@
-"""A tenant whose pods come to seats' nodes by spec.nodeName, past kube-scheduler."""
+"""A tenant whose pods come to seats' nodes by spec.nodeName, past kube-scheduler.
+
+They take a victim's room, or next to none and keep every other pod off their node by a rule.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,15 @@ ROOM_SECONDS = 6.0
 STAYS_SECONDS = 4.0
 """How long it waits for its pod's eviction."""
 LOOK_SECONDS = 0.02
+TINY = 10
+ALONE = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}, "namespaceSelector": {}}
+        ]
+    }
+}
+"""Affinity that lets no other pod onto the node."""
 
 
 class Squatters:
@@ -30,7 +42,7 @@ class Squatters:
         seats = {life.seen.nominated for life in self._pods.planned()}
         if not seats:
             return
-        node, cpu = rng.choice(sorted(seats)), rng.choice((1000, 3000))
+        node, cpu = rng.choice(sorted(seats)), rng.choice((TINY, 1000, 3000))
         times = rng.choice((1, 3, 6))
         client, history = self._injection.bed.client, self._injection.history
         async with self._injection.fault("squatter", f"{times} times {cpu}m on {node}"):
@@ -46,7 +58,14 @@ class Squatters:
             return False
         name = f"squatter-{time.time_ns()}"
         self._injection.history.disturb(time.time(), f"squatter: {name} on {node}")
-        pod = make_pod(name, f"{cpu}m", namespace=SQUATTERS, priority_class="p0", node=node)
+        pod = make_pod(
+            name,
+            f"{cpu}m",
+            namespace=SQUATTERS,
+            priority_class="p0",
+            node=node,
+            spec={"affinity": ALONE} if cpu == TINY else None,
+        )
         await self._injection.blocking(lambda: self._injection.bed.client.create(pod))
         return await self._wait(STAYS_SECONDS, lambda: self._gone(name))
 
