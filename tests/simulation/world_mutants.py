@@ -10,7 +10,7 @@ from extender.gang.controller.preconditions import Preconditions
 from extender.gang.core import refused_seats
 from extender.gang.core.last_check import LastCheck
 from extender.gang.core.preemption import _Step
-from extender.gang.core.reservations import Reservations
+from extender.gang.core.reservations import Preemption, Reservations
 from extender.gang.scheduler_view.node_lists import NodeLists
 from tests.simulation.client import SimClient
 from tests.simulation.host import Host, fill
@@ -84,6 +84,17 @@ def _robbed_and_to_blame() -> Patches:
     return [(Reservations, "unadmitted", lambda self, pod: None)]
 
 
+def _rules_asked_once() -> Patches:
+    """What keeps members off open seats by a rule is kube-scheduler's secret."""
+    ground = _Step._ground
+
+    def unasked(self: _Step, preemption: Preemption) -> None:
+        preemption.unchecked = False
+        ground(self, preemption)
+
+    return [(_Step, "_ground", unasked)]
+
+
 def _past_budgets() -> Patches:
     """No pod counts as covered by a budget when it goes."""
     return [(LastCheck, "budgeted", lambda self, victims, priority: frozenset())]
@@ -100,6 +111,7 @@ WORLD_MUTANTS = tuple(
         ("resized-unseen", ("partial",), _resized_unseen, (400140,), "resizes"),
         ("refused-for-good", ("preempts",), _refused_for_good, (10,), "profiles"),
         ("robbed-and-to-blame", ("preempts",), _robbed_and_to_blame, (2992,), "squatters"),
+        ("rules-asked-once", ("preempts",), _rules_asked_once, (131,), "squatters-by-rule"),
         ("past-budgets", ("budget",), _past_budgets, (14, 34), "budgets"),
         ("each-question-counts", ("preempts",), _each_question_counts, (400348,), "profiles"),
     )
