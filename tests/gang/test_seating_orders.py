@@ -178,9 +178,12 @@ def test_seats_over_two_keys_hold_in_every_order_of_binding() -> None:
     assert seen["proved"] > 150
 
 
-def test_orders_are_gone_through_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("what", "most"), [("MOST_ASKED", 50), ("MOST_GROUPS", 10)])
+def test_orders_are_gone_through_within_bounds(
+    what: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Many members over two keys: the time of a plan is bounded, and it is made."""
-    monkeypatch.setattr(seating_order, "MOST_ASKED", 50)
+    monkeypatch.setattr(seating_order, what, most)
     rules = Rules(spread=((HOST, 1, "job"), (ZONE, 1, "job")))
     nodes = [node(f"n{at}", cpu=2, labels={ZONE: f"z{at % 2}"}) for at in range(40)]
     low = [pod(f"low-{at}", cpu=1, on=f"n{at}") for at in range(40)]

@@ -13,8 +13,10 @@ from extender.fit.member_rules import kind_of, label_keys
 from extender.fit.view import ClusterView
 from extender.model.objects import Pod
 
-MOST_ASKED = 4_000
-"""Seats that are tried in all orders together. What is not found by then is not looked for."""
+MOST_ASKED = 1_500
+"""Seats that are tried in all orders together. What is not found by then is not looked for,"""
+MOST_GROUPS = 64
+"""nor are orders of more groups of members, those of one kind on one node being alike."""
 
 Failed = list[tuple[Pod, str, str]]
 """Members without their seats, the node of each, and the rule that it breaks there."""
@@ -90,6 +92,8 @@ def _searched(view: ClusterView, seats: Sequence[tuple[Pod, str]]) -> Failed:
     for pod, node in seats:
         alike.setdefault((kind_of(pod, keys), node), []).append((pod, node))
     groups = list(alike.values())
+    if len(groups) > MOST_GROUPS:
+        return []
     path = [_Reached((0,) * len(groups), view.mark())]
     seen = {path[0].seated}
     asked = 0

@@ -87,6 +87,8 @@ def resting_on_chance(
     victims are gone it may not: then the pods went in vain (kubernetes#112098). So did they where
     kube-scheduler binds members in another order.
     """
+    if not any(pod.shape.affinity or pod.shape.spread for pod, _ in seats):
+        return []
     failed: Failed = []
     gone = {pod.uid: pod for pod in leaving}
     if every_order:
