@@ -10,6 +10,7 @@ from extender.app.replica import Replica
 from extender.cache.cache import Cache
 from extender.check import documents
 from extender.gang.tell.decisions import Decision
+from extender.gang.tell.verdicts import Verifier
 from extender.server.diagnostics import Health
 from extender.server.limits import Load
 from extender.server.metrics import Metrics
@@ -67,6 +68,15 @@ class GrpcSide:
         )
         async with GrpcServer(source).running(stop):
             yield
+
+
+def verifier(settings: Settings, cache: Cache) -> Verifier | None:
+    """Return who is asked before pods are evicted."""
+    if not settings.verifier.address:
+        return None
+    from extender.grpc_api.verifier_client import VerifierClient
+
+    return VerifierClient(settings.verifier, cache.changed)
 
 
 def _read_manifest(text: str, source: str) -> list[object]:

@@ -23,7 +23,7 @@ import structlog
 import uvloop
 from msgspec.structs import replace
 
-from extender.app import cache_metrics, descriptors
+from extender.app import cache_metrics, descriptors, grpc_side
 from extender.app.console_source import console_source
 from extender.app.debug_source import DebugView
 from extender.app.grpc_side import GrpcSide
@@ -148,6 +148,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         traces = Traces(settings, elector.identity if elector else socket.gethostname())
         told = (grpc.decided, days.add, lately.decided, traces.decided)
         listener = Heard(metrics, lately, told)
+        verifier = grpc_side.verifier(settings, cache)
 
         def make(leadership: Leadership, heartbeats: Heartbeats) -> Coordinator:
             return coordinate(
@@ -160,6 +161,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
                 leadership=leadership,
                 heartbeats=heartbeats,
                 listener=listener,
+                verifier=verifier,
             )
 
         label = _label(client, settings.leadership)

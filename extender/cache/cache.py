@@ -203,6 +203,11 @@ class Cache:
         now = self._clock.monotonic()
         return [watch.described(now) for watch in self.stats.watches.values()]
 
+    def changed(self) -> tuple[str, str]:
+        """Return the resourceVersions of the last events of pods and of nodes, "" before one."""
+        pods, nodes = (self.stats.watches.get(name) for name in ("pods", "nodes"))
+        return pods.changed if pods else "", nodes.changed if nodes else ""
+
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
         """Call ``callback`` with a Change after each one; return how to end that."""
         return self.store.feed.subscribe(callback)

@@ -378,7 +378,7 @@ class Reflector(Generic[Row]):
                 self._on_left_out()
             version = event.object.metadata.resource_version
             if version:
-                self._version = version
+                self._version = stats.changed = version
         stats.version = self._version
         stats.shown_at = stats.last_contact
         self._budget = ERROR_BUDGET

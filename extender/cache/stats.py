@@ -70,6 +70,8 @@ class WatchStats:
     """Times the whole state was read again after the first."""
     version: str = ""
     """resourceVersion of the last event or bookmark."""
+    changed: str = ""
+    """resourceVersion of the last event: whoever watches the same objects comes to it too."""
     synced: bool = False
     """Whether the whole state has been read at least once."""
     up: bool = False

@@ -34,8 +34,9 @@ class Address(Struct, frozen=True):
         return bool(self.path) or self.host == "localhost" or ip_address(self.host).is_loopback
 
 
-def parse(text: str) -> Address:
-    """Return the address that ``HOST:PORT``, ``[IPv6]:PORT`` or ``unix:/path`` names.
+def parse(text: str, key: str = "grpc.listen") -> Address:
+    """Return the address that ``HOST:PORT``, ``[IPv6]:PORT`` or ``unix:/path`` names. ``key`` is
+    where it stands.
 
     Raises InvalidInput.
     """
@@ -47,7 +48,7 @@ def parse(text: str) -> Address:
             raise InvalidInput(
                 f"{text!r} is not the path of a socket: unix:/absolute/path, at most "
                 f"{MOST_PATH} bytes",
-                "grpc.listen",
+                key,
             )
         return Address(path=path)
     host, _, port = text.rpartition(":")
@@ -62,7 +63,7 @@ def parse(text: str) -> Address:
     if not fine:
         raise InvalidInput(
             f"{text!r} is none of IP:PORT, [IPv6]:PORT, localhost:PORT and unix:/absolute/path",
-            "grpc.listen",
+            key,
         )
     return Address(host=host, port=int(port))
 
@@ -95,3 +96,18 @@ def problems_of(
         "(tlsCertFile, tlsKeyFile and clientCaFile, of grpc or of server) with a known name "
         "(grpc.allowedNames); or listen on 127.0.0.1 or unix:/path"
     ]
+
+
+def problems_of_verifier(address: str) -> list[str]:
+    """Return what is wrong with asking there ("" = nobody is asked).
+
+    Whoever answers from elsewhere would be believed.
+    """
+    if not address:
+        return []
+    try:
+        if parse(address, "verifier.address").local:
+            return []
+    except InvalidInput as problem:
+        return [str(problem)]
+    return [f"verifier.address {address} is elsewhere: it must be a loopback address or unix:/path"]

@@ -289,6 +289,18 @@ class GrpcSettings(Section, frozen=True, kw_only=True):
     """Most watches that are open at a time."""
 
 
+class VerifierSettings(Section, frozen=True, kw_only=True):
+    """Who is asked before pods are evicted; docs/verifier.md."""
+
+    address: str = ""
+    """gRPC address of the verifier, which runs kube-scheduler's own filters: 127.0.0.1:PORT,
+    localhost:PORT or unix:/path. Empty: it is not asked."""
+    seconds: float = 5.0
+    """How long an answer is waited for. Without one no pod is evicted."""
+    most_age_seconds: float = 120.0
+    """An answer on an older state is none. Quiet watches show a sign of life once a minute."""
+
+
 class Settings(Section, frozen=True, kw_only=True):
     """The whole file."""
 
@@ -307,6 +319,7 @@ class Settings(Section, frozen=True, kw_only=True):
     policy: PolicySettings = PolicySettings()
     fairness: FairnessSettings = FairnessSettings()
     grpc: GrpcSettings = GrpcSettings()
+    verifier: VerifierSettings = VerifierSettings()
     mode: Mode = "enforce"
     """enforce: the extender acts. observe: it plans and reports, and changes nothing."""
     enforce: EnforceSettings = EnforceSettings()

@@ -13,6 +13,7 @@ from extender.model.names import is_subdomain
 from extender.settings.cost_order import problems_of
 from extender.settings.fairness import problems_of as fairness_problems
 from extender.settings.grpc_address import problems_of as grpc_problems_of
+from extender.settings.grpc_address import problems_of_verifier as verifier_problems_of
 from extender.settings.mode import conflicts_of
 from extender.settings.mode import problems_of as mode_problems
 from extender.settings.policy import problems_of as policy_problems
@@ -29,6 +30,7 @@ from extender.settings.settings import (
     SeatSettings,
     ServerSettings,
     Settings,
+    VerifierSettings,
 )
 from extender.settings.status import problems_of as status_problems
 from extender.settings.tracing import problems_of as tracing_problems
@@ -65,9 +67,11 @@ def validate(settings: Settings) -> None:
         *_bind(s.bind),
         *_grpc(s.grpc),
         *_leadership(s.leadership),
+        *_verifier(s.verifier),
     )
     wrong = [text for fine, text in rules if not fine]
     wrong += grpc_problems_of(s.grpc.listen, *s.grpc_tls, s.grpc_names)
+    wrong += verifier_problems_of(s.verifier.address)
     wrong += problems_of(s.plan.cost_order, s.plan.cost_orders)
     wrong += policy_problems(s.policy)
     wrong += fairness_problems(s.fairness)
@@ -262,6 +266,17 @@ def _grpc(s: GrpcSettings) -> tuple[SettingsRule, ...]:
     return (
         (s.max_calls > 0, "grpc.maxCalls must be positive"),
         (s.max_streams > 0, "grpc.maxStreams must be positive"),
+    )
+
+
+def _verifier(s: VerifierSettings) -> tuple[SettingsRule, ...]:
+    return (
+        (s.seconds >= 0.1, "verifier.seconds must be at least 0.1"),
+        (
+            s.most_age_seconds >= 70,
+            "verifier.mostAgeSeconds must be at least 70: a quiet watch shows a sign of life once "
+            "a minute",
+        ),
     )
 
 

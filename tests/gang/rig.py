@@ -21,6 +21,7 @@ from extender.gang.controller.planning_rounds import PLANNING
 from extender.gang.controller.wiring import coordinate
 from extender.gang.plan.candidates import Candidates
 from extender.gang.runtime.clocks import Clocks
+from extender.gang.tell.verdicts import Verifier
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
 from extender.model.objects import GangKey, Pod
@@ -59,6 +60,7 @@ class Rig:
         self.server = ApiServer(bookmark_seconds=0.05)
         self.listener = Hearing()
         self.record_key = b""
+        self.verifier: Verifier | None = None
 
     async def __aenter__(self) -> Self:
         await self.server.start()
@@ -102,6 +104,7 @@ class Rig:
             clocks=Clocks(sleep=no_sleep),
             blind_seconds=0.0,
             listener=self.listener,
+            verifier=self.verifier,
         )
 
         def observe(change: Any) -> None:

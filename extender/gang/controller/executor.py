@@ -18,6 +18,7 @@ from extender.gang.controller.planner_thread import PlannerThread
 from extender.gang.controller.preconditions import Preconditions
 from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.term import Telling, Term
+from extender.gang.controller.verification import Verification
 from extender.gang.core.preemption import (
     Accepted,
     Acts,
@@ -114,6 +115,8 @@ class Executor:
         self._decisions = telling.decisions
         self._keeper = keeper
         self.thread = thread
+        lists = preconditions.node_lists
+        self._verification = Verification(term.verifier, plans.reservations, lists)
         self._others = others
         self._planned: dict[str, asyncio.Event] = {}
         """Plan id -> set once it acts, where that is waited for."""
@@ -228,7 +231,10 @@ class Executor:
                     return RecordFailed(preemption.id, str(failed))
                 return Recorded(preemption.id)
             case Check(preemption):
-                return await self._checked(preemption)
+                checked = await self._checked(preemption)
+                if checked.why == "":
+                    checked = await self._verification.checked(preemption)
+                return checked
             case ReadBudgets(preemption, names, accepted, reads, seconds):
                 await asyncio.sleep(seconds)
                 try:

@@ -75,7 +75,7 @@ class Preconditions:
         self._gangs = check.gangs
         self._settings = check.settings
         self._offers = offers
-        self._node_lists = node_lists
+        self.node_lists = node_lists
         self._evicted = evicted
         self.behind = freshness.behind
         self.leaves = check.leaves
@@ -321,7 +321,7 @@ class Preconditions:
             # A pod may have been on its way to another node, which kube-scheduler knew.
             only = named.nodes
             free = (
-                self._node_lists.freed_since(named.asked) | self._reservations.nodes() | named.since
+                self.node_lists.freed_since(named.asked) | self._reservations.nodes() | named.since
             )
         return room_came(
             preemption.pods, preemption.seats, before, now, seen, holds, waits, only, free

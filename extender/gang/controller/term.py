@@ -39,6 +39,7 @@ from extender.gang.status.decision_telling import DecisionTelling, RefusedGangs
 from extender.gang.status.group_conditions import GroupConditions
 from extender.gang.status.notices import Notices
 from extender.gang.tell.listener import Listener
+from extender.gang.tell.verdicts import Verifier
 from extender.groups.resolver import Resolver
 from extender.kube.api import KubeApi
 from extender.model.gang import Gang
@@ -73,6 +74,8 @@ class Term:
     """Where the conditions of PodGroups are; None: nowhere."""
     claims: KubeApi | None = None
     """Where PersistentVolumeClaims are read; None: nowhere."""
+    verifier: Verifier | None = None
+    """Who is asked before pods are evicted; None: nobody."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.runtime.signature import Signer
 from extender.gang.scheduler_view.assumed_pods import BLIND_SECONDS
 from extender.gang.tell.listener import Listener
+from extender.gang.tell.verdicts import Verifier
 from extender.groups.resolver import Resolver
 from extender.kube.api import KubeApi
 from extender.settings.settings import Settings
@@ -37,12 +38,14 @@ def coordinate(
     heartbeats: Heartbeats | None = None,
     blind_seconds: float = BLIND_SECONDS,
     listener: Listener | None = None,
+    verifier: Verifier | None = None,
 ) -> Coordinator:
     """Return a coordinator that acts through ``client``.
 
     ``namespace`` is where plan records are kept, ``record_key`` what they are signed with (b"":
     they are not); ``listener`` hears of decisions, evictions and best-effort writes that failed.
     ``blind_seconds``: for how long after the start a life before may have offered nodes.
+    ``verifier`` is asked before pods are evicted; None: nobody.
     """
     clocks, listener = clocks or Clocks(), listener or Listener()
     evictor = Evictor(client, settings.eviction, clocks=clocks, rng=random, listener=listener)
@@ -66,5 +69,6 @@ def coordinate(
             evicted=client,
             conditions=client if settings.groups.conditions else None,
             claims=client,
+            verifier=verifier,
         )
     )

@@ -154,6 +154,10 @@ class Checked(NamedTuple):
     """Why they cannot be taken, "" when they can; None: that could not be told."""
     displaced_by: Sequence[Pod] = ()
     """The pods that came without an offer and without which they could."""
+    masks: Masks | None = None
+    """Nodes that members may not use from now on."""
+    told: str = NOT_COMPARED
+    """Why it could not be told."""
 
 
 class BudgetsRead(NamedTuple):
@@ -815,11 +819,11 @@ class _Step:
         """They have been asked."""
         preemption.checking = False
         preemption.unchecked |= event.why is None
-        why = NOT_COMPARED if event.why is None else event.why
+        why = event.told if event.why is None else event.why
         if preemption.state is PLANNED and not why:
             self._planned(preemption, event)
         elif preemption.state is PLANNED or event.why:
-            self._replan(preemption, why, displaced_by=tuple(event.displaced_by))
+            self._replan(preemption, why, event.masks, tuple(event.displaced_by))
         elif not why:  # else Tick comes back to it
             self._advance(preemption, checked=not preemption.doubted)
 

@@ -159,7 +159,7 @@ class RefusedSeats:
         self._note_others(preemption, pod)
         for other, node in preemption.seats.items():
             twin = preemption.pods[other]
-            if other in preemption.missed and node in others and _alike(twin, pod):
+            if other in preemption.missed and node in others and alike(twin, pod):
                 self._reservations.swap(preemption, pod.uid, other)
                 for moved in (pod.uid, other):
                     preemption.missed.pop(moved, None)
@@ -275,15 +275,13 @@ class RefusedSeats:
         preemption.missed.clear()
         preemption.tries.clear()
         self._reservations.not_coming(preemption, [pod.uid])
-        alike = [
-            uid for uid, twin in preemption.pods.items() if uid == pod.uid or _alike(twin, pod)
-        ]
+        twins = [uid for uid, twin in preemption.pods.items() if uid == pod.uid or alike(twin, pod)]
         # The search may come later than the other plan ends, and it is left out until then anyhow.
-        masked = [] if for_now else alike
+        masked = [] if for_now else twins
         masks = dict.fromkeys(masked, frozenset({node}))
         self._machine.feed(DoesNotHold(preemption, why, masks))
 
 
-def _alike(one: Pod, other: Pod) -> bool:
+def alike(one: Pod, other: Pod) -> bool:
     """Whether two members may trade seats."""
     return one.uid != other.uid and (one.requests, one.shape) == (other.requests, other.shape)
