@@ -68,9 +68,9 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             Panel("Seats held", ((f"sum({P}seats_held)", "seats"),)),
             Panel("Evictions", ((rate("evictions_total", "result"), "{{result}}"),), "ops"),
             Panel(
-                "Gangs half gone or half bound",
+                "Gangs evicted or bound in part",
                 (
-                    (f"sum({P}broken_gangs)", "victims that have gone in part"),
+                    (f"sum({P}broken_gangs)", "victim gangs evicted in part"),
                     (f"sum by (what) ({P}gangs_bound_in_part_total)", "bound in part: {{what}}"),
                 ),
                 about="Nought, always.",

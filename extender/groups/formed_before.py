@@ -1,4 +1,4 @@
-"""A gang of which a member waits anew: did the others run before that one was made?
+"""A gang of which a member is pending again: did the others run before that one was made?
 
 Members of a gang that goes whole are single victims below its size, for what has not come together
 loses nothing together. But a gang that lost a pod to a node or a user, and whose controller makes

@@ -1,4 +1,4 @@
-"""A gang of which a member waits anew goes whole; one that is half made is single victims."""
+"""A gang of which a member is pending again goes whole; one that is half made is single victims."""
 
 from __future__ import annotations
 

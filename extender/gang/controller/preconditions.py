@@ -340,7 +340,7 @@ class Preconditions:
             return ""  # all are there
         had = sum(victim.unit == group.name for victim in victims)
         left = sum(state.phase is not Phase.ACCEPTED for state in group.there(claim))
-        return f"a part of {group.name} has gone by itself" if left < had else ""
+        return f"some pods of {group.name} ended by themselves" if left < had else ""
 
     def stays(self, preemption: Preemption) -> str:
         """Return who of those waited for does not go after all, "" when all do."""
@@ -348,7 +348,7 @@ class Preconditions:
         for victim in preemption.waits.values():
             pod = present(victim, snapshot)
             if pod is not None and not pod.deleting and not self._evictions.takes(victim.uid):
-                return f"{pod.key} was about to go and is not any more"
+                return f"{pod.key} was about to end and is not any more"
         return ""
 
     def gang(self, preemption: Preemption, snapshot: Snapshot) -> Gang | None:

@@ -189,8 +189,8 @@ class Recovery:
         outcome: Outcome = Outcome.GAVE_UP,
     ) -> None:
         owed = [group for group in self._plans.victims.of_plan(record.id) if group.touched]
-        gone = ("that has gone in part is", "that have gone in part are")
-        begun = counted(len(owed), "unit", *gone)
+        evicted = ("that was evicted in part is", "that were evicted in part are")
+        begun = counted(len(owed), "victim group", *evicted)
         self._decide(
             Decision(
                 time=self._clocks.wall(),

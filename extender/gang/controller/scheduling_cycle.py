@@ -481,7 +481,7 @@ class SchedulingCycle:
             if why != "":
                 return NOT_COMPARED if why is None else why
         if draft.victims and self._volumes_changed(draft, gang, snapshot, newest):
-            return "other pods have to go for its volumes"
+            return "other pods have to be evicted for its volumes"
         for key in self._spared_gangs(draft, newest):
             # The surplus was counted with a victim of another plan that has terminated since.
             resolve = self._resolver.resolve

@@ -933,7 +933,7 @@ class _Step:
                     self._refused(effect)
                 case WholeAgain(name, claims):
                     for claim in claims:
-                        why = f"{name} went in part and is whole again by others"
+                        why = f"{name} was evicted in part, and others made it whole again"
                         self._fails(claim, why)
                 case _:
                     self.out.append(effect)
@@ -1214,7 +1214,7 @@ class _Step:
         self._records_over(preemption)
         owed = self.plans.victims.unfinished_of(preemption.id)
         if owed:
-            of = "of units that have gone in part"
+            of = "of victim groups that were evicted in part"
             message += f"; {counted(owed, 'eviction', f'{of} is', f'{of} are')} still finished"
         self.out.append(
             Decision(

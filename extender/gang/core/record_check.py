@@ -54,7 +54,7 @@ def doubt(record: Record, snapshot: Snapshot, gangs: Resolves, *, signed: bool) 
         victim.uid not in strangers and present(victim, snapshot) for victim in plan.victims
     ):
         first = next(iter(strangers.values()))
-        return f"{first.namespace}/{first.name}, to go with {first.unit}, is not of it"
+        return f"{first.namespace}/{first.name}, to be evicted with {first.unit}, is not of it"
     return ""
 
 

@@ -34,7 +34,7 @@ class Outcome(StrEnum):
     DONE = "done"
     GAVE_UP = "gave-up"
     BROKEN = "broken"
-    """A victim gang has gone in part, and the rest cannot be evicted now."""
+    """A victim gang was evicted in part, and the rest cannot be evicted now."""
     IN_PART = "in-part"
     """Some members were bound, and the rest of the quorum cannot be."""
     OBSERVED = "observed"
