@@ -114,6 +114,9 @@ BANNED = {
     r"\bturns? of the planner\b": "scheduling cycle",
     r"\bhas its own life\b": "process",
     r"\blife before\b": "an earlier process",
+    r"\b(has|have|had|is|are) gone in part\b": "was evicted in part",
+    r"\bwaits? anew\b": "is pending again",
+    r"\bon (his|their) way out\b": "terminating",
 }
 """Pattern -> what to write instead."""
 BLOCK = re.compile(r"```.*?```|~~~.*?~~~|<!--.*?-->", re.DOTALL)
