@@ -307,7 +307,7 @@ class World:
                 term = {"topologyKey": step["apart"], "labelSelector": {}, "namespaceSelector": {}}
                 rule = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
                 document["spec"]["affinity"] = {"podAntiAffinity": rule}
-                document["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "10m"}
+                document["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "10m"}}
             document["metadata"]["name"] = f"t-{self._made}"
             if step["differ"]:
                 requests = document["spec"]["containers"][0]["resources"]["requests"]

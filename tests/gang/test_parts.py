@@ -314,7 +314,8 @@ async def test_a_plan_that_ends_without_a_part_leaves_the_gang_in_part(
     stub: Any = SimpleNamespace(warn=lambda *_: None, wall=lambda: 0.0, spawn=None)
     decided: list[Decision] = []
     term: Any = SimpleNamespace(settings=Settings(), evictor=stub, leadership=stub, clocks=stub)
-    reading: Any = SimpleNamespace(present_gang=lambda _: gang)
+    waiting = SimpleNamespace(rolled_back=Counter())
+    reading: Any = SimpleNamespace(present_gang=lambda _: gang, waiting=waiting)
     telling: Any = SimpleNamespace(
         notices=stub, background=stub, decisions=SimpleNamespace(decide=decided.append)
     )
