@@ -62,7 +62,7 @@ class EvictedGroup(TypedDict):
     """Id of that gang's plan."""
     priority: int
     """Priority of that gang."""
-    touched: bool
+    mustFinish: bool
     """Whether an eviction request may have reached one of its pods: all of it is evicted then."""
     planIsOver: bool
     """Whether the plan has ended, and the group is finished all the same."""
@@ -134,7 +134,7 @@ class DebugView:
                 "preemptor": str(claim.preemptor),
                 "plan": claim.plan_id,
                 "priority": claim.priority,
-                "touched": group.touched,
+                "mustFinish": group.touched,
                 "planIsOver": claim.released,
                 "left": {each.victim.uid: each.phase.value for each in group.there(claim)},
                 "error": group.error,
