@@ -51,7 +51,7 @@ class Victim(Struct, frozen=True, gc=False):
     reason: str = ""
     """Why this pod, for example "its room on n0 is needed and its gang is evicted as a whole"."""
     unit: str = ""
-    """What goes together with it: its gang key as text when that goes whole, "" alone."""
+    """What is evicted together with it: the key of a gang that is evicted as a whole, else ""."""
     owner: str | None = None
     """KIND/NAME of what makes another pod in its place, "" for nothing, None where not known."""
     lost: Annotated[int, Meta(ge=0)] = 0
