@@ -274,8 +274,8 @@ def _verifier(s: VerifierSettings) -> tuple[SettingsRule, ...]:
         (s.seconds >= 0.1, "verifier.seconds must be at least 0.1"),
         (
             s.most_age_seconds >= 70,
-            "verifier.mostAgeSeconds must be at least 70: a quiet watch shows a sign of life once "
-            "a minute",
+            "verifier.mostAgeSeconds must be at least 70 (a quiet watch shows a sign of life once "
+            "a minute)",
         ),
     )
 

@@ -41,6 +41,8 @@ CHANGED: dict[str, Any] = {
     "networkPolicy.apiServerPorts": [8443],
     "networkPolicy.traces.receivers": PEERS,
     "networkPolicy.traces.ports": [14318],
+    "verifier.image": "example.com/verifier:1.37",
+    "verifier.resources": {"requests": {"cpu": "3"}},
     "staticPod.recordKeyFile": "/etc/podgroup-extender/records.key",
     "resources": {"requests": {"cpu": "3"}},
     "priorityClassName": "system-other",
@@ -57,6 +59,7 @@ CHANGED: dict[str, Any] = {
 }
 """Another value than the default, where the schema asks for more than another text or number."""
 BESIDE: dict[str, dict[str, Any]] = {
+    "verifier.resources": {"verifier.image": "example.com/verifier:1.37"},
     "bindBarrier.managedResources": {"bindBarrier.enabled": True},
     "bindBarrier.httpTimeoutSeconds": {"bindBarrier.enabled": True},
     "grpc.clients": PORT,

@@ -95,6 +95,7 @@ PLAIN = (
     "docs/systems/volcano.md",
     "docs/systems/yunikorn.md",
     "docs/tenants.md",
+    "docs/verifier.md",
     "docs/trials.md",
     "docs/walkthrough.md",
     "proto/README.md",

@@ -83,6 +83,10 @@ seats:
 grpc:
   listen: {{ include "yaml.text" . }}
 {{- end }}
+{{- with include "verifier.address" . }}
+verifier:
+  address: {{ . }}
+{{- end }}
 {{- if include "extender.observes" . }}
 observe:
   # Outlives the container, not the pod.

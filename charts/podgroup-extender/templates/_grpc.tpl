@@ -43,3 +43,13 @@
 {{ regexFind "[0-9]+$" $listen }}
 {{- end -}}
 {{- end }}
+
+{{/* Where the verifier is asked; empty where it is not in the pod. */}}
+{{- define "verifier.address" -}}
+{{ if and .Values.verifier.image (eq .Values.mode "second-scheduler") }}unix:/tmp/verifier.sock{{ end }}
+{{- end }}
+
+{{- define "verifier.resources" -}}
+{{- $own := dict "requests" (dict "cpu" "100m" "memory" "256Mi") "limits" (dict "memory" "4Gi") -}}
+{{- mustMergeOverwrite $own (deepCopy .Values.verifier.resources) | toYaml -}}
+{{- end }}
