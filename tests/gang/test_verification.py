@@ -125,6 +125,11 @@ async def test_a_plan_refused_everywhere_evicts_nobody_and_the_questions_are_few
     assert await bed.names() == {*LOW, *HIGH}
     assert len(bed.judge.asked) <= 4
     assert "VolumeBinding: no volume here" in bed.messages("high")
+    await bed.filter("high-0", "n0", "n1")
+    await bed.until(
+        lambda: "filters refused n0: VolumeBinding: no volume here" in bed.messages("high"),
+        "the refusal that stands says it too",
+    )
 
 
 async def test_what_no_node_would_help_masks_none(bed: Bed) -> None:

@@ -44,7 +44,7 @@ from extender.model.gang import Gang
 from extender.model.objects import GangKey
 from extender.model.plan import Code, Hold, Plan, Refusal
 from extender.model.snapshot import EMPTY, Snapshot
-from extender.model.texts import counted
+from extender.model.texts import counted, some
 
 log = structlog.get_logger("gang")
 
@@ -440,7 +440,12 @@ class SchedulingCycle:
         try:
             await self._take_in(snapshot)
             began = self._clocks.monotonic()
-            return await self.planner_thread.plan(gang, snapshot, holds, masks, offered)
+            answer = await self.planner_thread.plan(gang, snapshot, holds, masks, offered)
+            words = self._evidence.refused_words(gang) if isinstance(answer, Refusal) else []
+            if words and isinstance(answer, Refusal):
+                why = f"{answer.message}; kube-scheduler's own filters refused {some(words)}"
+                answer = replace(answer, message=why)
+            return answer
         except Overran:
             return self._admission.overran(gang, self._clocks.monotonic() - began)
         except Exception:

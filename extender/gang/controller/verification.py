@@ -50,7 +50,7 @@ class Verification:
             pod = preemption.pods.get(refusal.uid)
             if pod is None or refusal.any_node:
                 continue
-            self._evidence.refuses(pod, refusal.node)
+            self._evidence.refuses(pod, refusal.node, why=_words(refusal))
             for uid, twin in preemption.pods.items():
                 if uid == pod.uid or alike(twin, pod):
                     masks[uid] = masks.get(uid, frozenset()) | {refusal.node}
@@ -64,10 +64,7 @@ class Verification:
     def _told(self, preemption: Preemption, refusal: SeatVerdict) -> str:
         pod = preemption.pods.get(refusal.uid)
         who = pod.name if pod else refusal.uid
-        says = f"{refusal.plugin}: " if refusal.plugin else ""
-        return (
-            f"{who} on {refusal.node}: {says}{', '.join(refusal.reasons) or 'no reason is given'}"
-        )
+        return f"{who} on {refusal.node}: {_words(refusal)}"
 
     def _question(self, preemption: Preemption) -> VerifierQuestion:
         others = [other for other in self._reservations if other is not preemption]
@@ -81,3 +78,8 @@ class Verification:
             ],
             held=[(other.pods[uid], node) for other in others for uid, node in other.seats.items()],
         )
+
+
+def _words(refusal: SeatVerdict) -> str:
+    says = f"{refusal.plugin}: " if refusal.plugin else ""
+    return says + (", ".join(refusal.reasons) or "no reason is given")

@@ -154,7 +154,7 @@ class NodeLists:
         self.accepted = AcceptedNodes(clocks)
         self._named_for: Shares[str, _Named] = Shares(MAX_NAMED)
         """By uid, pods that have not been returned as run out since."""
-        self._refused: TTLCache[tuple[object, str], None] = TTLCache(
+        self._refused: TTLCache[tuple[object, str], str] = TTLCache(
             maxsize=MAX_REFUSED, ttl=REFUSED_SECONDS, timer=clocks.monotonic
         )
         """Kinds of pods, with the node that was refused them as a seat."""
@@ -299,11 +299,14 @@ class NodeLists:
                 found += [] if named is None else [(pod, named.node)]
         return found
 
-    def refuses(self, pod: Pod, node: str, holds: Callable[[], bool] | None = None) -> None:
+    def refuses(
+        self, pod: Pod, node: str, holds: Callable[[], bool] | None = None, why: str = ""
+    ) -> None:
         """Note that kube-scheduler refuses pods like this one on a node that has room; for a
-        while, or for as long as ``holds()``."""
+        while, or for as long as ``holds()``. ``why``: what its filters say, where they were asked.
+        """
         if holds is None:
-            self._refused[_kind(pod), node] = None
+            self._refused[_kind(pod), node] = why
         else:
             self._refused_while[_kind(pod), node] = holds
         self._refusals += 1
@@ -324,6 +327,17 @@ class NodeLists:
         over = [key for key, holds in self._refused_while.items() if not holds()]
         for key in over:
             del self._refused_while[key]
+
+    def refused_words(self, gang: Gang) -> list[str]:
+        """Return what kube-scheduler's filters say of nodes that members may not use, by node."""
+        kinds = {_kind(pod) for pod in gang.pending} if self._refused else set()
+        return sorted(
+            {
+                f"{node}: {why}"
+                for (kind, node), why in self._refused.items()
+                if why and kind in kinds
+            }
+        )
 
     def masks(
         self,
