@@ -78,6 +78,7 @@ CONTENTS: dict[str, dict[str, list[str]]] = {
             "docs/nominations",
             "docs/barrier",
             "docs/plugin",
+            "docs/verifier",
             "docs/fairness",
             "docs/benchmarks/README",
         ],

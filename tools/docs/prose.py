@@ -97,6 +97,7 @@ PLAIN = (
     "docs/tenants.md",
     "docs/verifier.md",
     "docs/trials.md",
+    "docs/verifier.md",
     "docs/walkthrough.md",
     "proto/README.md",
     "tests/controlplane/README.md",
