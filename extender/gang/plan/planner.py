@@ -51,6 +51,7 @@ from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.question import GangQuestion, Masks
 from extender.gang.plan.quorum_words import members_there
 from extender.gang.plan.schedulers import NO_ASKER, seated_by
+from extender.gang.plan.seating_order import Failed
 from extender.gang.plan.trial import (
     Trial,
     ending_beside,
@@ -79,7 +80,9 @@ UNTOLD = "the reasons cannot be given; please report this"
 MAX_STRIKES = 16
 """How many times step 5 may strike out seats before the planner gives up."""
 MOST_BLAMED = 32
-"""How many parts of those who may be to blame are told apart."""
+"""How many parts of those who may be to blame are told apart, twice."""
+MOST_MISSED = 32
+"""Of so many seats that cannot be taken it is found who is to blame."""
 
 
 class Planner:
@@ -373,6 +376,18 @@ class Planner:
         Every rule is asked, with those in ``going`` gone and all other seats taken. ``beside``:
         pods that count as gone too, and do not go for these seats.
         """
+        return self._failed(gang, seats, going, snapshot, holds, beside)[0]
+
+    def _failed(
+        self,
+        gang: Gang,
+        seats: Mapping[str, str],
+        going: Iterable[Victim],
+        snapshot: Snapshot,
+        holds: Iterable[Hold],
+        beside: Iterable[Victim | Pod],
+    ) -> tuple[str, Failed]:
+        """As ``check``, with the seats that break a rule."""
         view = self.see(snapshot)
         others = [hold for hold in holds if hold.uid not in seats]
         own = [pod for victim in going if (pod := present(victim, snapshot)) is not None]
@@ -381,15 +396,16 @@ class Planner:
         members = {pod.uid: pod for pod in gang.pending}
         for uid, node in seats.items():
             if node not in snapshot.nodes:
-                return f"node {node} is gone"
+                return f"node {node} is gone", []
             if uid not in members:
-                return f"member {uid} is not pending any more"
+                return f"member {uid} is not pending any more", []
         taken = [(members[uid], node) for uid, node in seats.items()]
         failed = failures(after, taken)
         if not failed and any(not pod.deleting for pod in own):
             chance = (view, snapshot, leaving, others, set[GangKey]())
             failed = resting_on_chance(*chance, taken, every_order=True)
-        return "; ".join(f"{pod.name} on {node}: {why}" for pod, node, why in failed[:3])
+        why = "; ".join(f"{pod.name} on {node}: {why}" for pod, node, why in failed[:3])
+        return why, failed
 
     def to_blame(
         self,
@@ -401,16 +417,28 @@ class Planner:
         beside: Sequence[Victim],
         suspects: Sequence[Pod],
     ) -> list[Pod]:
-        """Return those of the suspects without which the seats could all be taken (``check``), each
-        of them needed for that; none where they could not even without all of them."""
+        """Return those of the suspects without which seats that cannot be taken (``check``) could
+        be, each of them needed for that; none where they could not even without all of them.
+
+        Not all such seats are asked about: everybody else waits for the answer.
+        """
+
+        def failed(of: Mapping[str, str], out: Sequence[Pod]) -> tuple[str, Failed]:
+            return self._failed(gang, of, going, snapshot, holds, (*beside, *out))
+
+        found = [pod for pod in suspects if present(pod, snapshot) is not None]
+        missed = failed(seats, ())[1] if found else []
+        few = {pod.uid: node for pod, node, _ in missed[:MOST_MISSED]}
 
         def fine(out: Sequence[Pod]) -> bool:
-            return not self.check(gang, seats, going, snapshot, holds, (*beside, *out))
+            return not failed(few, out)[0]
 
-        there = [pod for pod in suspects if present(pod, snapshot) is not None]
-        if not there or not fine(there):
+        if not few or not fine(found):
             return []
-        return _needed_out(fine, [], there, len(there) // MOST_BLAMED)
+        part = len(found) // MOST_BLAMED
+        found = _needed_out(fine, [], found, part)
+        # Of parts that are to blame it is told who.
+        return found if part <= 1 else _needed_out(fine, [], found, len(found) // MOST_BLAMED)
 
     def conflict(
         self,
