@@ -159,6 +159,7 @@ def test_addresses_that_nobody_else_can_answer_at(address: str) -> None:
         (VerifierSettings(address="10.0.0.1:1"), "verifier.address 10.0.0.1:1 is elsewhere"),
         (VerifierSettings(address="v.sock"), "verifier.address"),
         (VerifierSettings(seconds=0.0), "verifier.seconds"),
+        (VerifierSettings(seconds=21.0), "verifier.seconds"),
         (VerifierSettings(most_age_seconds=30.0), "verifier.mostAgeSeconds"),
     ],
 )

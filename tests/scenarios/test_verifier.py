@@ -35,6 +35,7 @@ from tests.scenarios.test_not_modelled import (
     test_no_pod_is_evicted_for_a_feature_that_no_node_declares,
     test_no_pod_is_evicted_for_an_attachment_that_is_enough_for_one,
     test_no_pod_is_evicted_for_devices_that_a_node_has_for_one_member,
+    test_no_pod_is_evicted_for_volumes_that_are_in_one_zone,
     test_pods_that_hold_the_last_attachment_of_a_node_are_evicted,
     volume,
     volume_claim,
@@ -48,6 +49,7 @@ __all__ = [
     "test_no_pod_is_evicted_for_a_feature_that_no_node_declares",
     "test_no_pod_is_evicted_for_an_attachment_that_is_enough_for_one",
     "test_no_pod_is_evicted_for_devices_that_a_node_has_for_one_member",
+    "test_no_pod_is_evicted_for_volumes_that_are_in_one_zone",
     "test_pods_that_hold_the_last_attachment_of_a_node_are_evicted",
 ]
 """Played with the bed of this file."""
