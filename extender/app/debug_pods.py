@@ -1,11 +1,18 @@
-"""What decisions see of a pod, looked up by name."""
+"""What decisions see of a pod, looked up by name, and of each gang with where it stands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import chain, islice
 from typing import TypedDict
 
+from extender.gang.tell.gang_status import (
+    DescribedGang,
+    Facts,
+    GangStatuses,
+    described,
+)
+from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
 
@@ -75,3 +82,16 @@ def _described(pod: Pod, gang: GangKey | None) -> DescribedPod:
         "terminating": bool(pod.deleting),
         "created": pod.created,
     }
+
+
+def with_status(
+    snapshot: Snapshot,
+    resolve: Callable[[GangKey, Snapshot], Gang],
+    schedulers: Collection[str],
+    facts: Facts,
+) -> Iterator[DescribedGang]:
+    """Return every gang, each made as it is asked for."""
+    statuses = GangStatuses(facts)
+    for key in sorted(snapshot.members):
+        gang = described(resolve(key, snapshot), schedulers)
+        yield {**gang, "status": statuses.of(gang)}

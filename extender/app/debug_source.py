@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypedDict
 
+from msgspec import to_builtins
 from msgspec.structs import asdict, replace
 
-from extender.app.debug_pods import DescribedPod, pods_named
+from extender.app.debug_pods import DescribedPod, pods_named, with_status
 from extender.gang.bind_barrier.bindings import HeldBinds
 from extender.gang.booking.bookings import BookedStart
 from extender.gang.controller.coordinator import Coordinator
@@ -17,7 +18,8 @@ from extender.gang.fairness.admission import CurrentLimits
 from extender.gang.fairness.eviction_history import EvictedBefore
 from extender.gang.plan.assemble import dump
 from extender.gang.runtime.cluster_source import ClusterSource
-from extender.gang.tell.gang_status import DescribedGang, described
+from extender.gang.tell.gang_status import DescribedGang, Facts, light
+from extender.gang.tell.leaving import Obj
 from extender.model.plan import Seat, Victim
 from extender.settings.settings import Settings
 
@@ -158,10 +160,13 @@ class DebugView:
         }
 
     def gangs(self) -> Iterator[DescribedGang]:
-        """Return the gangs as resolved, with problems and notes, each made as it is asked for."""
-        asking, snapshot = self._coordinator.admission.schedulers(), self._source.snapshot()
-        resolve = self._coordinator.resolver.resolve
-        return (described(resolve(key, snapshot), asking) for key in sorted(snapshot.members))
+        """Return the gangs as resolved and where each stands, each made as it is asked for."""
+        coordinator = self._coordinator
+        plans: list[Obj] = to_builtins(self.reservations())
+        decisions = [light(each) for each in coordinator.decisions]
+        facts = Facts((), plans, self.evictions(), decisions, now=time.time())
+        asking = coordinator.admission.schedulers()
+        return with_status(self._source.snapshot(), coordinator.resolver.resolve, asking, facts)
 
     def pods_named(self, name: str) -> Sequence[DescribedPod]:
         """Return the unfinished pods of this name, or of this namespace/name."""

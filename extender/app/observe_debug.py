@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 from msgspec.structs import asdict, replace
 
-from extender.app.debug_pods import pods_named
+from extender.app.debug_pods import pods_named, with_status
 from extender.gang.plan.assemble import dump
 from extender.gang.runtime.cluster_source import ClusterSource
-from extender.gang.tell.gang_status import described
+from extender.gang.tell.gang_status import DescribedGang, Facts, light
 from extender.model.objects import DEFAULT_SCHEDULER
 from extender.observe.file import LedgerFile
 from extender.observe.observer import Observer
@@ -56,11 +56,11 @@ class ObserveDebug:
         """Return that there are none: what is limited is acting."""
         return {"mode": self._settings.mode, "suspended": []}
 
-    def gangs(self) -> Iterator[object]:
-        """Return the gangs as resolved, each one made as it is asked for."""
-        asking, snapshot = self._observer.schedulers(), self._source.snapshot()
-        resolve = self._observer.resolver.resolve
-        return (described(resolve(key, snapshot), asking) for key in sorted(snapshot.members))
+    def gangs(self) -> Iterator[DescribedGang]:
+        """Return the gangs as resolved and where each stands, each made as it is asked for."""
+        facts = Facts((), (), (), [light(each) for each in self._observer.decisions])
+        asking, resolve = self._observer.schedulers(), self._observer.resolver.resolve
+        return with_status(self._source.snapshot(), resolve, asking, facts)
 
     def pods_named(self, name: str) -> Sequence[object]:
         """Return the unfinished pods of this name, or of this namespace/name."""

@@ -15,7 +15,7 @@ from extender import __version__
 from extender.app.replica import Replica
 from extender.cache.cache import Cache
 from extender.console.capture import Capture, ConsoleSource
-from extender.console.gang_rows import ORDER, GangReader, GangRow
+from extender.console.gang_rows import ORDER, GangReader
 from extender.console.worker import TooManyRenderings, Worker
 from extender.gang.leader_election.leadership import Leadership
 from extender.gang.status.status_map import StatusMap
@@ -88,10 +88,10 @@ class StatusSource:
     def _read(self, whole: Whole, capture: Capture) -> Whole:
         """Add what gangs have to be resolved and sorted for; on the pages' thread."""
         rows = self._reader.read(capture)
-        states = Counter(row.state for row in rows)
+        states = Counter(row.status.state for row in rows)
         waiting = sorted(
-            (row for row in rows if row.state != GangState.RUNNING),
-            key=lambda row: (-row.priority, row.since or inf, row.key),
+            (row for row in rows if row.status.state != GangState.RUNNING),
+            key=lambda row: (-row.status.priority, row.since or inf, row.key),
         )
         preemptions = sorted(
             capture.preemptions, key=lambda each: (-each.plan.priority, each.since)
@@ -100,7 +100,7 @@ class StatusSource:
             whole,
             problems=capture.problems,
             states={state: states[state] for state in ORDER if states[state]},
-            waiting=[_gang(row) for row in waiting],
+            waiting=[GangSeen(row.status, row.since) for row in waiting],
             plans=[
                 PlanSeen(
                     gang=str(preemption.plan.gang),
@@ -141,18 +141,6 @@ async def told_in_a_map(
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-def _gang(row: GangRow) -> GangSeen:
-    members = f"{row.bound} bound, {row.pending} pending, {row.min_count} needed"
-    return GangSeen(
-        name=row.key,
-        priority=row.priority,
-        state=row.state,
-        members=members,
-        since=row.since,
-        why=row.why,
-    )
 
 
 def _namespaces(enforce: EnforceSettings) -> str:

@@ -19,8 +19,7 @@ from extender.cli.live_command import (
     wanted,
 )
 from extender.cli.output import OutputPart, Table
-from extender.gang.tell.gang_status import GangState, standings
-from extender.gang.tell.leaving import leaving
+from extender.gang.tell.gang_status import Facts, GangState, GangStatuses
 
 MORE = ("MEMBERS", "SEATS", "VICTIMS")
 """Columns of -o wide."""
@@ -49,15 +48,16 @@ def run(args: argparse.Namespace) -> int:
     """Print the gangs and return the exit status."""
 
     async def work(server: ServerClient) -> int:
-        pages = ("gangs", "reservations", "decisions", "evictions")
-        gangs, held, decisions, units = await asyncio.gather(*(server.rows(p) for p in pages))
-        found = [
-            standing
-            for standing in standings(gangs, held, decisions, leaving(held, units))
-            if wanted(standing.gang, args)
-            and not (args.waiting and standing.state == GangState.RUNNING)
-        ]
+        pages = ("gangs", "reservations", "evictions", "decisions")
+        gangs, held, units, decisions = await asyncio.gather(*(server.rows(p) for p in pages))
         now, wide = time.time(), args.output == "wide"
+        statuses = GangStatuses(Facts(gangs, held, units, decisions, now=now))
+        found = [
+            status
+            for status in map(statuses.of, gangs)
+            if wanted(status.gang, args)
+            and not (args.waiting and status.state == GangState.RUNNING)
+        ]
         table = Table(
             prose=True,
             columns=("GANG", "STATE", "PRIORITY", "BOUND", *(MORE if wide else ()), "AGE", "WHY"),
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
                     f"{one.bound}/{one.min_count}",
                     *(map(str, (one.members, one.seats, one.victims_left)) if wide else ()),
                     age(now - one.created) if one.created else "",
-                    one.why,
+                    one.what,
                 )
                 for one in found
             ),

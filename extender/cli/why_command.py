@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import time
 from typing import Any
 
 from msgspec.structs import asdict, replace
@@ -22,7 +23,8 @@ from extender.cli.live_command import (
 from extender.cli.output import OutputPart, error, show
 from extender.cli.why_gone import stories_of_gone_gangs, story_of_evicted
 from extender.cli.why_pod import story_of_pod
-from extender.gang.tell.story import Facts, Story, story_of_gang
+from extender.gang.tell.gang_status import Facts
+from extender.gang.tell.story import Story, story_of_gang
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -74,10 +76,10 @@ async def stories(server: ServerClient, name: str, namespace: str | None) -> lis
     space = namespace or (None if is_key else in_text or None)
     asked = f"{space}/{last}" if space else last
     pages = ("gangs", "reservations", "evictions", "decisions")
-    *read, pods = await asyncio.gather(
+    gangs, held, units, decisions, pods = await asyncio.gather(
         *(server.rows(page) for page in pages), server.rows("pods", name=asked)
     )
-    facts = Facts(*read)
+    facts = Facts(gangs, held, units, decisions, now=time.time())
     found = [] if is_key else [replace(story_of_pod(pod, facts), gang=pod["gang"]) for pod in pods]
     for gang in facts.gangs:
         key = str(gang["gang"])

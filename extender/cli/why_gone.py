@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from extender.cli.live_command import moment, named, namespace_of
 from extender.gang.plan.single import SINGLE
 from extender.gang.tell.decisions import Outcome
+from extender.gang.tell.gang_status import Facts
 from extender.gang.tell.leaving import Obj, after_eviction, lost_words
-from extender.gang.tell.story import Facts, Story
+from extender.gang.tell.story import Story
 from extender.model.objects import GangKey
 
 

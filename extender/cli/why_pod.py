@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from extender.gang.plan.single import SINGLE
 from extender.gang.tell.decisions import Outcome
-from extender.gang.tell.gang_status import GangState
+from extender.gang.tell.gang_status import Facts, GangState
 from extender.gang.tell.leaving import Obj, after_eviction
-from extender.gang.tell.story import NEXT_BY_CODE, Facts, Story, story_of_gang
+from extender.gang.tell.next_steps import NEXT_BY_CODE
+from extender.gang.tell.story import Story, story_of_gang
 from extender.model.texts import counted
 
 

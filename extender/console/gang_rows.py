@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-import msgspec
 from msgspec import Struct
 
 from extender.console.capture import Capture, PreemptionSeen
 from extender.console.pause import breathing
 from extender.gang.incremental.gangs import Gangs
 from extender.gang.tell.decisions import Decision
-from extender.gang.tell.gang_status import GangState, described, standings
+from extender.gang.tell.gang_status import (
+    Facts,
+    GangState,
+    GangStatus,
+    GangStatuses,
+    described,
+    flight,
+    light,
+)
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
@@ -37,29 +44,21 @@ IN_FLIGHT = frozenset(ORDER[:5])
 STUCK = frozenset((GangState.REFUSED, GangState.SUSPENDED, GangState.REPAIR))
 
 
-class GangRow(Struct, frozen=True, kw_only=True):
+class GangRow(Struct, frozen=True):
     """What a list of gangs shows of one."""
 
     key: str
     dialect: str
     namespace: str
     name: str
-    state: str
-    why: str
-    priority: int
-    min_count: int
-    members: int
-    bound: int
-    pending: int
-    seats: int
-    victims_left: int
+    status: GangStatus
     since: float | None
     """Wall clock since when members wait for a node; None when none does."""
 
     @property
     def rank(self) -> tuple[int, int, str]:
         """Where it comes in a list."""
-        return (_RANK.get(self.state, len(ORDER)), -self.priority, self.key)
+        return (_RANK.get(self.status.state, len(ORDER)), -self.status.priority, self.key)
 
 
 class GangReader:
@@ -75,30 +74,28 @@ class GangReader:
         """Return every gang's row, those that want attention first."""
         snapshot = capture.snapshot
         self._gangs.renew(snapshot)
-        last = _last(capture)
-        preemptions = {preemption.plan.gang: preemption for preemption in capture.preemptions}
-        robbed = _robbed(capture)
+        last: dict[str, Decision] = {}
+        for each in capture.decisions:
+            last.setdefault(each.gang, each)
+        statuses = GangStatuses(facts_of(capture, last.values()))
         kept: dict[GangKey, tuple[Gang, Decision | None, GangRow]] = {}
         rows: list[GangRow] = []
         for key in breathing(snapshot.members):
             gang = self._gangs[key]
             decision = last.get(str(key))
-            preemption = preemptions.get(key)
-            suspended = capture.suspended.get(str(key), "")
-            robber = robbed.get(str(key), "")
-            plain = preemption is None and not suspended and not robber
+            plain = not statuses.passes(str(key))
             before = self._kept.get(key) if capture.schedulers == self._schedulers else None
             if before is not None and plain and before[0] is gang and before[1] is decision:
                 row = before[2]
             else:
-                row = _row(gang, preemption, decision, suspended, robber, capture.schedulers)
+                row = _row(gang, statuses, capture.schedulers)
             if plain:
                 kept[key] = (gang, decision, row)
             rows.append(row)
         rows += [
-            _row(gang_of(preemption), preemption, last.get(str(key)), "")
-            for key, preemption in preemptions.items()
-            if key not in snapshot.members
+            _row(gang_of(preemption), statuses, capture.schedulers)
+            for preemption in capture.preemptions
+            if preemption.plan.gang not in snapshot.members
         ]
         self._kept, self._schedulers = kept, capture.schedulers
         return tuple(sorted(rows, key=lambda row: row.rank))
@@ -133,89 +130,37 @@ def gang_of(preemption: PreemptionSeen) -> Gang:
     )
 
 
-def light_flight(preemption: PreemptionSeen) -> dict[str, object]:
-    """Return of a plan in flight what a standing is told from."""
-    return {
-        "gang": str(preemption.plan.gang),
-        "plan": preemption.id,
-        "state": preemption.state,
-        "seats": [
-            {
-                "namespace": preemption.members[uid].namespace,
-                "name": preemption.members[uid].name,
-                "node": node,
-            }
-            for uid, node in preemption.seats.items()
+def facts_of(capture: Capture, decisions: Iterable[Decision]) -> Facts:
+    """Return what statuses are told from."""
+    return Facts(
+        gangs=(),
+        reservations=[
+            flight(
+                seen.plan,
+                seen.state,
+                seen.seats,
+                seen.members,
+                (seen.victims, seen.waits),
+                capture.time - seen.since,
+                seen.deadline - capture.time if seen.deadline else None,
+            )
+            for seen in capture.preemptions
         ],
-        "victimsLeft": [msgspec.to_builtins(victim) for victim in preemption.victims],
-        "waitsFor": [msgspec.to_builtins(victim) for victim in preemption.waits],
-    }
-
-
-def light_decision(decision: Decision) -> dict[str, object]:
-    """Return of a decision what a standing is told from."""
-    return {
-        "gang": decision.gang,
-        "outcome": str(decision.outcome),
-        "verb": str(decision.verb),
-        "code": decision.code,
-        "message": decision.message,
-        "time": decision.time,
-    }
-
-
-def _row(
-    gang: Gang,
-    preemption: PreemptionSeen | None,
-    decision: Decision | None,
-    suspended: str,
-    robber: str = "",
-    schedulers: frozenset[str] = frozenset(),
-) -> GangRow:
-    standing = standings(
-        [described(gang, schedulers)],
-        [light_flight(preemption)] if preemption is not None else [],
-        [light_decision(decision)] if decision is not None else [],
-    )[0]
-    state, why = standing.state, standing.why
-    if suspended and state in (GangState.REFUSED, GangState.PENDING):
-        state, why = GangState.SUSPENDED, suspended
-    if robber and preemption is None and state != GangState.RUNNING:
-        state, why = GangState.LEAVING, f"its pods are evicted for {robber}"
-    waiting = [pod.created for pod in gang.pending if pod.created]
-    return GangRow(
-        key=str(gang.key),
-        dialect=gang.key.dialect,
-        namespace=gang.key.namespace,
-        name=gang.key.name,
-        state=state,
-        why=why,
-        priority=gang.preemptor_priority,
-        min_count=gang.min_count,
-        members=len(gang.members),
-        bound=standing.bound,
-        pending=standing.pending,
-        seats=standing.seats,
-        victims_left=standing.victims_left,
-        since=min(waiting) if waiting and state != GangState.RUNNING else None,
+        evictions=[
+            {"unit": unit.name, "preemptor": unit.preemptor, "error": unit.error}
+            for unit in capture.units
+        ],
+        decisions=[light(decision) for decision in decisions],
+        suspended=capture.suspended,
+        now=capture.time,
     )
 
 
-def _robbed(capture: Capture) -> Mapping[str, str]:
-    """Return gang -> the one for which its pods go now."""
-    return {
-        victim.gang: str(preemption.plan.gang)
-        for preemption in capture.preemptions
-        for victim in preemption.plan.victims
-        if victim.gang
-    }
-
-
-def _last(capture: Capture) -> Mapping[str, Decision]:
-    found: dict[str, Decision] = {}
-    for decision in capture.decisions:
-        found.setdefault(decision.gang, decision)
-    return found
+def _row(gang: Gang, statuses: GangStatuses, schedulers: frozenset[str]) -> GangRow:
+    status = statuses.of(described(gang, schedulers))
+    waiting = [pod.created for pod in gang.pending if pod.created]
+    since = min(waiting) if waiting and status.state != GangState.RUNNING else None
+    return GangRow(str(gang.key), *gang.key, status, since)
 
 
 def chosen(
@@ -225,7 +170,7 @@ def chosen(
     text = text.lower()
     for row in rows:
         if (
-            (not states or row.state in states)
+            (not states or row.status.state in states)
             and (not namespace or row.namespace == namespace)
             and (not text or text in row.key.lower())
         ):

@@ -70,7 +70,7 @@ class PictureMaker:
             capture=capture,
             rows=rows,
             keys=frozenset([row.key for row in rows] + [one.gang for one in capture.decisions]),
-            states=Counter(row.state for row in rows),
+            states=Counter(row.status.state for row in rows),
             nodes=nodes,
             resources=self._fixed[1],
             groupings=self._fixed[2],

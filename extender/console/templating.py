@@ -57,7 +57,6 @@ def environment() -> Environment:
         "later": words.later,
     }
     made.globals |= {
-        "STATES": words.STATES,
         "NAMES": words.NAMES,
         "OUTCOMES": words.OUTCOMES,
         "ENDS": words.ENDS,

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from extender.console.capture import Capture, PreemptionSeen
 from extender.console.gang_rows import (
     GangReader,
     key_of,
-    light_decision,
-    light_flight,
 )
 from extender.console.missing import Missing
 from extender.console.paging import page_of
@@ -24,10 +21,7 @@ from extender.console.timeline import timeline
 from extender.console.view_observed import beside
 from extender.gang.plan.what_if import find_gang
 from extender.gang.tell.decisions import Decision, Outcome, Verb
-from extender.gang.tell.gang_status import described
-from extender.gang.tell.story import Facts, story_of_gang
 from extender.model.errors import InvalidInput
-from extender.model.gang import Gang
 from extender.model.plan import Proof
 
 PAGE = 50
@@ -63,7 +57,6 @@ def gang(picture: Picture, reader: GangReader, query: Query) -> dict[str, Any]:
         "key": key_of(name),
         "gang": found,
         "row": row,
-        "story": _story(found, preemption, own, decisions, capture),
         "refusal": refusal,
         "refusal_lines": refusal.explanation[:MOST_LINES] if refusal is not None else (),
         "plan": _plan(preemption, own),
@@ -71,7 +64,6 @@ def gang(picture: Picture, reader: GangReader, query: Query) -> dict[str, Any]:
         "members": members,
         "held": dict(preemption.seats) if preemption is not None else {},
         "replayable": capture.replayable,
-        "suspended": capture.suspended.get(name, ""),
         "beside": beside(capture.observed, name),
     }
 
@@ -90,38 +82,6 @@ def _named(text: str, capture: Capture) -> str:
 
 def _concerns(decision: Decision, name: str) -> bool:
     return decision.gang == name or any(victim.gang == name for victim in decision.victims)
-
-
-def _story(
-    found: Gang | None,
-    preemption: PreemptionSeen | None,
-    own: Sequence[Decision],
-    decisions: Sequence[Decision],
-    capture: Capture,
-) -> Any:
-    if found is None:
-        return None
-    told: list[dict[str, Any]] = []
-    for decision in decisions:
-        light_one = light_decision(decision)
-        mine = [victim for victim in decision.victims if victim.gang == str(found.key)]
-        # One stands for all: what is told is how many there are, and why the first one goes.
-        first = msgspec.to_builtins(mine[0]) if mine else None
-        light_one["victims"] = [first] * len(mine)
-        told.append(light_one)
-    preemptions = [light_flight(preemption)] if preemption is not None else []
-    units = [
-        {
-            "unit": unit.name,
-            "preemptor": unit.preemptor,
-            "plan": unit.plan,
-            "error": unit.error,
-        }
-        for unit in capture.units
-    ]
-    return story_of_gang(
-        str(found.key), Facts([described(found, capture.schedulers)], preemptions, units, told)
-    )
 
 
 def _plan(preemption: PreemptionSeen | None, own: Sequence[Decision]) -> Shown | None:

@@ -51,7 +51,7 @@ def what_if(
     problem: str = "",
 ) -> dict[str, Any]:
     """Return what the page shows: the form, and the answer or the problem if there is one."""
-    waiting = [row for row in picture.rows if row.state != GangState.RUNNING]
+    waiting = [row for row in picture.rows if row.status.state != GangState.RUNNING]
     row = next((row for row in picture.rows if row.key == asked.gang), None)
     answers: list[WhatIfAnswer] = []
     diff = None

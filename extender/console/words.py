@@ -5,28 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from extender.gang.tell.decisions import Decision, Outcome
-from extender.gang.tell.gang_status import PREEMPTION_STATES, GangState
+from extender.gang.tell.gang_status import GangState
 from extender.model.plan import Code
 from extender.settings.cost_order import LEVELS, cost_words
 
 THIN = "\N{NARROW NO-BREAK SPACE}"
 """What stands between thousands."""
-STATES = {
-    GangState.RUNNING: "all of its quorum have a node",
-    GangState.LEAVING: "its pods are evicted for a more urgent gang",
-    GangState.EVICTING: PREEMPTION_STATES[GangState.EVICTING],
-    GangState.WAITING: PREEMPTION_STATES[GangState.WAITING],
-    GangState.CHANGING: PREEMPTION_STATES[GangState.CHANGING],
-    GangState.PLANNED: PREEMPTION_STATES[GangState.PLANNED],
-    GangState.OPEN: PREEMPTION_STATES[GangState.OPEN],
-    GangState.REFUSED: "it does not fit now; nothing is evicted for it",
-    GangState.SUSPENDED: "its plans failed repeatedly: no plan is made for a while",
-    GangState.PENDING: "nothing is decided yet",
-    GangState.INCOMPLETE: "fewer members exist than its quorum needs",
-    GangState.REPAIR: "its definition has to be repaired",
-}
-"""State -> what it means."""
-
 NAMES = {
     GangState.EVICTING: "evicting",
     GangState.WAITING: "victims terminate",

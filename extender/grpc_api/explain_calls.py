@@ -8,9 +8,17 @@ from itertools import islice
 
 from msgspec import Struct
 
-from extender.gang.plan.quorum_words import members_there
 from extender.gang.plan.what_if import find_gang
-from extender.gang.tell.decisions import Decision, Outcome
+from extender.gang.tell.decisions import Decision, Outcome, Verb, of_refusal
+from extender.gang.tell.gang_status import (
+    PREEMPTION_STATES,
+    Facts,
+    GangState,
+    GangStatuses,
+    described,
+    flight,
+    light,
+)
 from extender.grpc_api.calls import Call, CallAnswer, parsed
 from extender.grpc_api.messages import decision, reference, victim, ways
 from extender.grpc_api.source import GrpcSource
@@ -18,7 +26,7 @@ from extender.model.errors import InvalidInput
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Refusal, Seat, Victim
-from extender.model.texts import all_of, counted
+from extender.model.texts import counted
 from extender.pb.podgroup.v1 import plan_pb2, types_pb2
 from extender.verbs.context import Context
 
@@ -114,46 +122,52 @@ class ExplainCalls:
         return answer
 
     def _stand(self, answer: plan_pb2.ExplainResponse, context: Context, gang: Gang) -> None:
-        preemption = context.reservations.get(gang.key)
-        if preemption is not None:
-            answer.state = State.STATE_IN_FLIGHT
-            left = len(preemption.victims) + len(preemption.waits)
-            answer.reasons.append(
-                f"a plan is open ({preemption.state.value}): "
-                f"{counted(len(preemption.seats), 'seat', 'is', 'are')} not taken yet, "
-                f"{counted(left, 'pod', 'has', 'have')} to terminate first"
-            )
-            answer.flight.id = preemption.id
-            answer.flight.state = preemption.state.value
-            for uid, node in sorted(preemption.seats.items(), key=lambda item: (item[1], item[0])):
-                member = reference(preemption.pods[uid])
-                answer.flight.seats.append(types_pb2.Seat(pod=member, node_name=node))
-            answer.flight.victims_left.extend(map(victim, preemption.victims.values()))
-            answer.flight.waits_for.extend(map(victim, preemption.waits.values()))
-            return
-        if not gang.problems and gang.missing == 0:
-            answer.state = State.STATE_RUNNING
-            those = all_of(gang.min_count, "member", "of the quorum has", "of the quorum have")
-            answer.reasons.append(f"{those} a node")
-            return
+        name = str(gang.key)
+        plans = [
+            each
+            for each in context.reservations
+            if each.key == gang.key or any(name == pod.gang for pod in each.victims.values())
+        ]
         known = context.asking.known(gang.key)
+        last = next((made for made in self._source.decisions if made.gang == name), None)
         if isinstance(known, Refusal):
+            last = of_refusal(known, time=0.0, verb=Verb.LOOP, seconds=0.0)
+        flights = [
+            flight(
+                each.plan,
+                each.state,
+                each.seats,
+                each.pods,
+                (each.victims.values(), each.waits.values()),
+            )
+            for each in plans
+        ]
+        facts = Facts((), flights, (), [light(last)] if last is not None else [])
+        status = GangStatuses(facts).of(described(gang))
+        refused = last is not None and last.outcome is Outcome.REFUSAL
+        answer.reasons.extend(filter(None, (status.what, status.detail)))
+        if status.seats or status.state in PREEMPTION_STATES:
+            answer.state = State.STATE_IN_FLIGHT
+        elif status.state == GangState.RUNNING:
+            answer.state = State.STATE_RUNNING
+        elif refused and last is not None:
             answer.state = State.STATE_REFUSED
-            answer.reasons.extend((known.message, *known.details))
-            answer.ways.extend(ways(known.ways))
-            return
-        last = next((made for made in self._source.decisions if made.gang == str(gang.key)), None)
-        if last is not None and last.outcome is Outcome.REFUSAL:
-            answer.state = State.STATE_REFUSED
-            answer.reasons.extend((last.message, *last.explanation))
+            answer.reasons.extend(last.explanation)
             answer.ways.extend(ways(last.ways))
+        else:
+            answer.state = State.STATE_UNDECIDED
+        if status.next:
+            answer.reasons.append(f"next: {status.next}")
+        preemption = context.reservations.get(gang.key)
+        if preemption is None:
             return
-        answer.state = State.STATE_UNDECIDED
-        answer.reasons.extend(gang.problems)
-        answer.reasons.append(
-            f"{members_there(gang, 'member')}, {len(gang.seated)} of them on nodes; "
-            "nothing was decided lately"
-        )
+        answer.flight.id = preemption.id
+        answer.flight.state = preemption.state.value
+        for uid, node in sorted(preemption.seats.items(), key=lambda item: (item[1], item[0])):
+            member = reference(preemption.pods[uid])
+            answer.flight.seats.append(types_pb2.Seat(pod=member, node_name=node))
+        answer.flight.victims_left.extend(map(victim, preemption.victims.values()))
+        answer.flight.waits_for.extend(map(victim, preemption.waits.values()))
 
 
 def _of_gang(name: str) -> Callable[[Decision], bool]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from extender.gang.tell.gang_status import PREEMPTION_STATES
+from extender.gang.tell.next_steps import NEXT_BY_CODE, NEXT_BY_STATE
 from extender.gang.tell.preemption_state import PreemptionState
-from extender.gang.tell.story import NEXT_BY_CODE, NEXT_BY_STATE
 from extender.model.plan import Code
 
 

@@ -99,7 +99,7 @@ async def test_gangs_are_filtered(site: Site, web: aiohttp.ClientSession) -> Non
 
 async def test_gang_in_preemption(site: Site, web: aiohttp.ClientSession) -> None:
     text = (await read(web, site, "gang?name=pod-group:research/frontier-run")).words
-    assert "waits for pod-group:research/moe-ablation (5 pods)" in text
+    assert "waits for pod-group:research/moe-ablation (5 pods, 3.3 GPU-hours of work lost)" in text
     assert "8 seats on 8 nodes; 8 pods in 3 units to evict" in text
     assert (
         "pod-group:research/moe-ablation 6 pods on 6 nodes, priority 1000, evicted as a whole"
@@ -273,3 +273,13 @@ def test_members_start_after_the_plan_of_the_same_second() -> None:
         "bound",
         "bound",
     ]
+
+
+async def test_list_and_page_say_the_same_of_each_gang(
+    site: Site, web: aiohttp.ClientSession
+) -> None:
+    """Of a gang that is evicted the page said that its owner had to create members."""
+    for row in (await site.console.board.picture()).rows:
+        text = (await read(web, site, f"gang?name={row.key}")).words
+        assert row.status.what in text, row.key
+        assert row.status.next.replace("`", "") in text or "What would change it" in text, row.key

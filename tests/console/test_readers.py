@@ -64,7 +64,7 @@ def test_plan_for_a_pod_of_no_gang_has_a_row() -> None:
     stage.preemptions = [replace(preemption, plan=plan)]
     picture = PictureMaker(stage.resolver).read(stage.capture())
     row = next(row for row in picture.rows if row.key == "single:batch/urgent")
-    assert (row.state, row.seats) == ("waiting", 8)
+    assert (row.status.state, row.status.seats) == ("waiting", 8)
 
 
 def test_empty_cluster() -> None:
@@ -77,4 +77,4 @@ def test_suspended_gang_says_until_when() -> None:
     name = "pod-group:vision/nightly-distill"
     capture = replace(stage.capture(), suspended={name: "its plans failed, until 12:00"})
     row = next(row for row in GangReader(stage.resolver).read(capture) if row.key == name)
-    assert (row.state, row.why) == ("suspended", "its plans failed, until 12:00")
+    assert (row.status.state, row.status.what) == ("suspended", "its plans failed, until 12:00")

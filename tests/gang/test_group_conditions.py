@@ -181,7 +181,7 @@ async def test_an_object_is_written_to_once_a_minute_and_on_change_only() -> Non
     bench.clock.now += 1
     assert await bench.round() == 1
     (said,) = bench.api.patches[1][1]["status"]["conditions"]
-    assert said["message"] == "c"
+    assert said["message"].startswith("c. Next: `what-if GANG` says what would change it")
     assert said["lastTransitionTime"] == body["status"]["conditions"][0]["lastTransitionTime"]
     bench.clock.now += 100
     bench.refuse("c")

@@ -8,9 +8,10 @@ from extender.gang.controller.waiting import Waiting
 from extender.gang.plan.fair_turns import turn_of
 from extender.gang.plan.topology_domains import preferred_keys
 from extender.gang.runtime.clocks import Clocks
-from extender.gang.tell.gang_status import described, standings
+from extender.gang.tell.gang_status import described
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
+from tests.gang.statuses import status
 from tests.gang.world import NOW, node, pod, snapshot
 
 KEY = GangKey("jobset", "default", "g")
@@ -51,6 +52,6 @@ def test_who_leaves_of_them_is_not_waited_for() -> None:
 
 
 def test_what_is_told_of_it_counts_the_new_ones() -> None:
-    (told,) = standings([described(gang(*OLD, NEW[0]))], [], [])
+    told = status(described(gang(*OLD, NEW[0])))
     assert (told.bound, told.pending, told.members) == (0, 1, 3)
-    assert told.why == "1 of 2 members exist"
+    assert told.reason == "1 of 2 members exist"

@@ -10,13 +10,14 @@ from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.schedulers import seated_by
 from extender.gang.tell.decisions import Verb, of_refusal
-from extender.gang.tell.gang_status import described, standings
-from extender.gang.tell.story import Facts, Story, story_of_gang
+from extender.gang.tell.gang_status import Facts, described
+from extender.gang.tell.story import Story, story_of_gang
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import Pod
 from extender.model.plan import Refusal
 from extender.settings.settings import Settings
+from tests.gang.statuses import status
 from tests.gang.world import NOW, gang_key, group, node, pod, snapshot
 
 RESOLVER = Resolver(Settings().groups)
@@ -75,7 +76,7 @@ def test_members_of_another_scheduler_exist_and_are_not_to_be_made() -> None:
     told = story(gang, answer)
     assert "let its pods name a scheduler that calls this extender" in told.next
     assert "create the members" not in told.next
-    (standing,) = standings([described(gang)], [], [])
+    standing = status(described(gang))
     assert (standing.state, standing.members) == ("pending", 2), "it is all there"
 
 
@@ -93,8 +94,8 @@ def test_a_gang_that_nobody_asks_for_says_so_before_anything_is_decided() -> Non
             "let its pods name a scheduler that calls this extender",
         ),
     ):
-        (standing,) = standings([told], [], [])
-        assert (standing.state, standing.why) == ("pending", why)
+        standing = status(told)
+        assert (standing.state, standing.reason) == ("pending", why)
         found = story_of_gang(str(gang.key), Facts([told], [], [], []))
         assert found is not None
         assert found.next.startswith(follows)
@@ -110,4 +111,4 @@ def test_pages_say_it_and_notice_when_it_changes() -> None:
     ):
         capture = Capture(time=NOW, snapshot=state, schedulers=frozenset(schedulers))
         (row,) = reader.read(capture)
-        assert row.why == why
+        assert row.status.what == why

@@ -61,7 +61,9 @@ def test_it_is_told_once_when_it_lasts() -> None:
     assert stage.missing.due() == []
     assert words_of(told) == (
         "GangIncomplete",
-        "This gang waits for members: 1 of 3 exist, nothing is evicted",
+        "waits for members: 1 of 3 exist, nothing is evicted. Next: create the members that are "
+        "missing: look at its Job or JobSet, at quota and at admission; nothing is evicted before "
+        "they exist",
     )
 
 

@@ -20,13 +20,14 @@ from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.suspension import looks_of
 from extender.gang.plan.validity import member_problem
 from extender.gang.tell.decisions import Decision
-from extender.gang.tell.gang_status import described, standings
+from extender.gang.tell.gang_status import described
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, GroupObject, Part, Pod, PodShape
 from extender.model.plan import Code, Plan, Proof, Refusal
 from extender.model.snapshot import Snapshot
 from extender.settings.settings import PlanSettings, Settings
+from tests.gang.statuses import status
 from tests.gang.world import evicted, node, pod, seats, snapshot
 
 KEY = GangKey("volcano", "default", "g")
@@ -329,8 +330,8 @@ def test_where_a_gang_stands_is_told_by_its_parts() -> None:
     waits = [member("ps", "ps")]
 
     def standing(pods: list[Pod]) -> tuple[str, str]:
-        (found,) = standings([described(gang_of(world(["n0"], pods, said(3, ps=1))))], [], [])
-        return found.state, found.why
+        found = status(described(gang_of(world(["n0"], pods, said(3, ps=1)))))
+        return found.state, found.reason
 
     assert standing(run) == ("incomplete", "3 of 3 members exist, 0 of 1 of part 'ps'")
     assert standing([*run, *waits])[0] == "pending"

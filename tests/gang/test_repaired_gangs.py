@@ -13,14 +13,15 @@ from extender.gang.runtime.clocks import Clocks
 from extender.gang.status import group_conditions
 from extender.gang.status.decision_telling import PAUSE_SECONDS, RefusedGangs
 from extender.gang.tell.decisions import Decision, Outcome, Verb
-from extender.gang.tell.gang_status import described, standings
-from extender.gang.tell.story import Facts, story_of_gang
+from extender.gang.tell.gang_status import Facts, described
+from extender.gang.tell.story import story_of_gang
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
 from extender.model.plan import Code, Refusal
 from extender.model.snapshot import Snapshot
 from tests.gang.rig import PODS, Rig
 from tests.gang.showing import Showing
+from tests.gang.statuses import status
 from tests.gang.test_group_conditions import condition, until_said
 from tests.gang.world import pod
 
@@ -180,13 +181,13 @@ def test_the_refusal_of_a_definition_that_was_repaired_is_not_told_any_more() ->
         "time": 0.0,
         "victims": (),
     }
-    (standing,) = standings([described(gang)], [], [decision])
-    assert (standing.state, standing.why) == ("pending", "nothing is decided yet")
+    standing = status(described(gang), (), [decision])
+    assert (standing.state, standing.reason) == ("pending", "nothing is decided yet")
     story = story_of_gang(str(KEY), Facts([described(gang)], [], [], [decision]))
     assert story is not None
     assert "does not exist" not in story.reason
     assert "wait for kube-scheduler's next attempt" in story.next
-    (standing,) = standings(
-        [described(replace(gang, unplanned=("two domains are required",)))], [], [decision]
+    standing = status(
+        described(replace(gang, unplanned=("two domains are required",))), (), [decision]
     )
     assert standing.state == "refused"

@@ -7,6 +7,7 @@ from typing import Literal
 import yaml
 
 from extender.gang.tell.decisions import Decision, Outcome, Verb
+from extender.gang.tell.gang_status import GangStatus
 from extender.gang.tell.last_hour import LONGEST, Lately, Trouble
 from extender.gang.tell.status_report import MOST_BYTES, GangSeen, PlanSeen, Said, Whole, text_of
 from extender.model.plan import Code
@@ -18,14 +19,15 @@ HOSTILE = "\x1b[31m: {x}\n- '\"#\u202e\ud800" + "\U0001f600" * 100_000
 
 
 def gang(number: int, why: str = "infeasible: cpu is short") -> GangSeen:
-    return GangSeen(
-        name=f"pod-group:team/g{number}",
+    status = GangStatus(
+        f"pod-group:team/g{number}",
+        "refused",
+        why,
         priority=1000 - number,
-        state="refused",
-        members="0 bound, 4 pending, 4 needed",
-        since=60.0,
-        why=why,
+        pending=4,
+        min_count=4,
     )
+    return GangSeen(status, 60.0)
 
 
 def test_nothing_to_tell_is_told_too() -> None:

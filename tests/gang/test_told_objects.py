@@ -44,7 +44,7 @@ async def test_podgroup_job_and_jobset_read_why_their_gang_waits(rig: Rig) -> No
     )
     about = [each for each in items if each["involvedObject"]["kind"] != "Pod"]
     assert len(about) == 4, "each once a minute"
-    assert all("no room for the whole gang now" in each["message"] for each in about)
+    assert all("cannot fit: " in each["message"] for each in about)
     (jobset,) = (each for each in about if each["involvedObject"]["kind"] == "JobSet")
     assert jobset["involvedObject"]["uid"] == "uid-train"
     assert jobset["involvedObject"]["apiVersion"] == "jobset.x-k8s.io/v1alpha2"
@@ -73,8 +73,7 @@ async def test_names_of_other_namespaces_are_not_told_to_the_preemptors_owner(ri
     await rig.preempt("high-0", n0=[], n1=["low-1"])
     items = await told(rig, ("PodGroup", "high", "GangPreempting"))
     (text,) = {each["message"] for each in items if each["reason"] == "GangPreempting"}
-    assert "s of grace: " in text
-    assert "default/low-1 (priority 1), 1 of other namespaces (priority 1)" in text
+    assert "pod default/low-1, 1 pod of other namespaces; at most 30 s of grace" in text
     assert "merger" not in "".join(each["message"] for each in items)
 
 

@@ -9,9 +9,10 @@ import pytest
 from extender.cli.why_pod import story_of_pod
 from extender.gang.status.group_conditions import condition_of
 from extender.gang.tell.decisions import Decision, Outcome, Verb
-from extender.gang.tell.gang_status import standings
-from extender.gang.tell.story import Facts, story_of_gang
+from extender.gang.tell.gang_status import Facts
+from extender.gang.tell.story import story_of_gang
 from extender.model.plan import Seat, Victim
+from tests.gang.statuses import status
 
 KEY = "pod-group:team/high"
 POD = {"namespace": "team", "name": "low-0", "node": "n0", "uid": "u", "gang": "", "owner": None}
@@ -46,8 +47,8 @@ def preemption(state: str, waits: int = 0, key: str = KEY) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        ("waiting", "waits for pod team/low-0 to end. 1 seat is reserved"),
-        ("open", "the room is free, 1 member has no node yet: team/high-0 on n0"),
+        ("waiting", "waits for pod team/low-0 to end"),
+        ("open", "the room is free, 1 member has no node yet"),
         ("planned", "its plan is being checked and recorded, nothing is evicted yet"),
     ],
 )
@@ -66,20 +67,20 @@ def test_a_plan_of_one_seat_and_one_victim(state: str, said: str) -> None:
         (
             gang(),
             [preemption("waiting", waits=1)],
-            "waits for pod team/low-0 to end. 1 seat is reserved",
+            "waits for pod team/low-0 to end; 1 seat is reserved",
         ),
     ],
 )
 def test_where_a_gang_of_one_stands(
     found: dict[str, Any], plans: list[dict[str, Any]], said: str
 ) -> None:
-    assert standings([found], plans, [])[0].why == said
+    assert status(found, plans).reason == said
 
 
 def test_a_member_beyond_the_quorum() -> None:
     story = story_of_gang(KEY, Facts([gang(bound=1)], [], [], []))
     assert story is not None
-    assert story.reason.endswith("; 1 member beyond the quorum waits for kube-scheduler")
+    assert story.also == ("1 member beyond the quorum waits for kube-scheduler",)
 
 
 def test_a_victim_that_was_chosen() -> None:
@@ -127,6 +128,7 @@ def test_the_condition_of_a_podgroup() -> None:
     said = condition_of(decision)
     assert said is not None
     assert said.message == (
-        "1 pod is being evicted to make room for 1 member, with at most 30 s of grace. Nodes are "
-        "reserved until all members have one."
+        "1 pod is being evicted to make room for 1 member; pod team/low-0; at most 30 s of grace. "
+        "Expected to end by 1970-01-01T00:00:30Z. Next: nothing to do, nodes are reserved until "
+        "all members have one"
     )

@@ -8,8 +8,9 @@ import pytest
 from msgspec.structs import asdict, replace
 
 from extender.gang.tell.decisions import Verb, of_refusal
-from extender.gang.tell.gang_status import described
-from extender.gang.tell.story import NEXT_LOST, Facts, story_of_gang
+from extender.gang.tell.gang_status import Facts, described
+from extender.gang.tell.next_steps import NEXT_LOST
+from extender.gang.tell.story import story_of_gang
 from extender.groups.resolver import Resolver
 from extender.model.objects import Node, Pod
 from extender.model.plan import Code, Refusal

@@ -6,6 +6,7 @@ One row a text. A change of a text is a change of its row, and is read as a whol
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -28,9 +29,9 @@ from extender.gang.runtime.clocks import Clocks
 from extender.gang.status.group_conditions import condition_of
 from extender.gang.status.owner_warnings import words_of
 from extender.gang.tell.decisions import Decision, Outcome, Verb, of_plan, of_refusal
-from extender.gang.tell.gang_status import described, standings
+from extender.gang.tell.gang_status import Facts, described, victims_named
 from extender.gang.tell.preemption_state import PreemptionState
-from extender.gang.tell.story import Facts, Story, story_of_gang
+from extender.gang.tell.story import Story, story_of_gang
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import (
@@ -46,6 +47,7 @@ from extender.model.plan import Code, Plan, Refusal
 from extender.model.snapshot import Snapshot
 from extender.settings.settings import SeatSettings, Settings
 from tests.gang.rig import Rig, full_cluster
+from tests.gang.statuses import status
 from tests.gang.test_planner import NODES, gang, waiting
 from tests.gang.world import NOW, gang_key, group, node, plan_for, pod, snapshot
 
@@ -132,10 +134,15 @@ def condition(decision: Decision) -> str:
     return f"{said.status} {said.reason}: {said.message}"
 
 
-def story(state: Snapshot, *decisions: Decision, plan: dict[str, Any] | None = None) -> Story:
-    facts = Facts(
-        [described(resolved(state))], [plan] if plan else [], [], to_builtins(list(decisions))
-    )
+def story(
+    state: Snapshot,
+    *decisions: Decision,
+    plan: dict[str, Any] | None = None,
+    now: float | None = None,
+) -> Story:
+    plans = [plan] if plan else []
+    told = to_builtins(list(decisions))
+    facts = Facts([described(resolved(state))], plans, [], told, now=now)
     found = story_of_gang(KEY, facts)
     assert found is not None
     return found
@@ -162,8 +169,8 @@ def in_flight(state: str, victims: int = 4) -> dict[str, Any]:
 
 def row(state: Snapshot, plan: dict[str, Any]) -> str:
     """State and reason, as a row of ``gangs`` has them."""
-    (one,) = standings([described(resolved(state))], [plan], [])
-    return f"{one.state} | {one.why}"
+    one = status(described(resolved(state)), [plan])
+    return f"{one.state} | {one.reason}"
 
 
 def waits(size: int | None, *, failed: bool = False) -> str:
@@ -211,6 +218,16 @@ def cordoned() -> str:
 SEATED = cluster(gang("high", 4))
 MEMBER_GONE = "member default/high-0 went away before it was bound"
 STALE = SimpleNamespace(stale_for=lambda: 99.0)
+LEFT = {"stateSeconds": 10.0, "secondsLeft": 240.0}
+MIXED = [
+    {"gang": gang, "namespace": namespace, "name": name, "lost": lost}
+    for gang, namespace, name, lost in (
+        ("pod-group:default/low", "default", "low-0", 7200),
+        ("pod-group:default/low", "default", "low-1", 7200),
+        ("", "default", "alone", 1800),
+        ("", "secret", "merger", 3600),
+    )
+]
 BOOKED = Booking(
     gang=gang_key("high"),
     priority=1,
@@ -232,8 +249,9 @@ EVENTS = {
     ("low-0", "Preempted"): TAKEN
     + "this pod (priority 1): its room on n0 is needed and its gang is evicted as a whole",
     ("low", "Preempted"): TAKEN + "it is evicted as a whole",
-    ("high-0", "GangPreempting"): "evicting 2 pods for pod-group:default/high (priority 100), "
-    "optimal, within 0 s of grace: default/low-0 (priority 1), default/low-1 (priority 1)",
+    ("high-0", "GangPreempting"): "2 pods are being evicted to make room for 2 members; "
+    "pod-group:default/low (2 pods); at most 0 s of grace. Expected to end by TIME. Next: nothing "
+    "to do, nodes are reserved until all members have one",
 }
 
 ROWS: dict[str, tuple[Callable[[], str], str]] = {
@@ -366,34 +384,43 @@ ROWS: dict[str, tuple[Callable[[], str], str]] = {
     ),
     "event: refused": (
         lambda: event(decided(LARGE)),
-        "GangDoesNotFit There is no room for the whole gang now: cannot fit: 4 of 6 members "
-        "fit if every possible victim is evicted; high-0 and 5 like it (3 CPU): 2 short of cpu "
-        "on 4 nodes (a member needs 3 CPU, the nearest lacks 2 CPU); 4 allowed nodes, room for "
-        "4 there",
+        "GangDoesNotFit cannot fit: 4 of 6 members fit if every possible victim is evicted; "
+        "high-0 and 5 like it (3 CPU): 2 short of cpu on 4 nodes (a member needs 3 CPU, the "
+        "nearest lacks 2 CPU); 4 allowed nodes, room for 4 there. Next: any of: free room for "
+        "2 more of high-0 and 5 like it (3 CPU); a quorum (minCount) of 4 or less. `what-if "
+        "-f FILE` tries a change without making it",
     ),
     "event: incomplete": (
         lambda: event(decided(FEW)),
-        "GangIncomplete This gang waits for members: 3 of 4 exist, nothing is evicted",
+        "GangIncomplete waits for members: 3 of 4 exist, nothing is evicted. Next: create the "
+        "members that are missing: look at its Job or JobSet, at quota and at admission; "
+        "nothing is evicted before they exist",
     ),
     "event: gave up": (
         lambda: event(refusal(Code.PENALTY, waits(4, failed=True))),
-        "GangGaveUp This gang waits for another plan: its last plan was given up; the next one "
-        "is made 2 s after that",
+        "GangGaveUp its last plan was given up; the next one is made 2 s after that. Next: "
+        "nothing, it is planned for again soon; `decisions GANG` says why its plan failed",
     ),
     "condition: refused": (
         lambda: condition(decided(LARGE)),
         "False Unschedulable: cannot fit: 4 of 6 members fit if every possible victim is "
         "evicted; high-0 and 5 like it (3 CPU): 2 short of cpu on 4 nodes (a member needs 3 "
-        "CPU, the nearest lacks 2 CPU); 4 allowed nodes, room for 4 there",
+        "CPU, the nearest lacks 2 CPU); 4 allowed nodes, room for 4 there. Next: any of: free "
+        "room for 2 more of high-0 and 5 like it (3 CPU); a quorum (minCount) of 4 or less. "
+        "`what-if -f FILE` tries a change without making it",
     ),
     "condition: evicting": (
         lambda: condition(decided(PREEMPTS)),
-        "False Preempting: 4 pods are being evicted to make room for 4 members, with at most "
-        "30 s of grace. Nodes are reserved until all members have one.",
+        "False Preempting: 4 pods are being evicted to make room for 4 members; "
+        "pod-group:default/low (4 pods, 300 GPU-seconds of work lost); at most 30 s of grace. "
+        "Expected to end by 2027-01-15T08:00:30Z. Next: nothing to do, nodes are reserved "
+        "until all members have one",
     ),
     "condition: gave up": (
         lambda: condition(ended(Outcome.GAVE_UP, MEMBER_GONE)),
-        "False GaveUp: member default/high-0 went away before it was bound",
+        "False GaveUp: its last plan was given up; member default/high-0 went away before it "
+        "was bound. Next: nothing, it is planned for again soon; `decisions GANG` says why "
+        "its plan failed",
     ),
     "condition: scheduled": (
         lambda: condition(ended(Outcome.DONE, "")),
@@ -401,11 +428,10 @@ ROWS: dict[str, tuple[Callable[[], str], str]] = {
     ),
     "why: refused": (
         lambda: why(FULL, decided(FULL)),
-        "refused | infeasible: cannot fit: 0 of 4 members fit if every possible victim is "
-        "evicted; high-0 and 3 like it (3 CPU): 4 short of cpu on 4 nodes (a member needs 3 "
-        "CPU, the nearest lacks 2 CPU); 4 allowed nodes, room for 0 there | any of: free room "
-        "for 4 more of high-0 and 3 like it (3 CPU); a priority above 200000: enough pods that "
-        "stay could then be evicted. `what-if -f FILE` tries a change without making it",
+        "refused | cannot fit: 0 of 4 members fit if every possible victim is evicted | any "
+        "of: free room for 4 more of high-0 and 3 like it (3 CPU); a priority above 200000: "
+        "enough pods that stay could then be evicted. `what-if -f FILE` tries a change "
+        "without making it",
     ),
     "why: incomplete": (
         lambda: why(FEW, decided(FEW)),
@@ -425,14 +451,12 @@ ROWS: dict[str, tuple[Callable[[], str], str]] = {
     ),
     "why: evicting": (
         lambda: why(PREEMPTS, plan=in_flight("evicting")),
-        "evicting | waits for pod-group:default/low (4 pods) to end, with at most 30 s of "
-        "grace. 4 seats are reserved | nothing: the victims are being evicted; `seats GANG` "
-        "lists them",
+        "evicting | waits for pod-group:default/low (4 pods, 300 GPU-seconds of work lost) to "
+        "end | nothing: the victims are being evicted; `seats GANG` lists them",
     ),
     "why: opened": (
         lambda: why(PREEMPTS, plan=in_flight("open", 0)),
-        "open | the room is free, 4 members have no node yet: default/high-0 on n0, "
-        "default/high-1 on n1, default/high-2 on n2 and 1 more | nothing: kube-scheduler tries "
+        "open | the room is free, 4 members have no node yet | nothing: kube-scheduler tries "
         "its members again; if one stays, `kubectl describe pod` says what kube-scheduler has "
         "against its seat",
     ),
@@ -443,18 +467,47 @@ ROWS: dict[str, tuple[Callable[[], str], str]] = {
     ),
     "why: gave up": (
         lambda: why(PREEMPTS, ended(Outcome.GAVE_UP, MEMBER_GONE)),
-        "pending | its last plan was given up: member default/high-0 went away before it was "
-        "bound | nothing, it is planned for again soon; `decisions GANG` says why its plan "
-        "failed",
+        "pending | its last plan was given up | nothing, it is planned for again soon; "
+        "`decisions GANG` says why its plan failed",
     ),
     "why: done": (
         lambda: why(SEATED),
         "running | 4 of 4 members have a node | nothing: its quorum has nodes",
     ),
+    "why: evicting, below": (
+        lambda: "; ".join(story(PREEMPTS, plan=in_flight("evicting")).also),
+        "at most 30 s of grace; 4 seats are reserved",
+    ),
+    "why: refused, below": (
+        lambda: "; ".join(story(FULL, decided(FULL)).also),
+        "high-0 and 3 like it (3 CPU): 4 short of cpu on 4 nodes (a member needs 3 CPU, the "
+        "nearest lacks 2 CPU); 4 allowed nodes, room for 0 there",
+    ),
+    "why: expected end": (
+        lambda: "; ".join(story(PREEMPTS, plan=in_flight("open", 0) | LEFT, now=NOW).also),
+        "default/high-0 on n0, default/high-1 on n1, default/high-2 on n2 and 1 more; "
+        "expected to end by 2027-01-15T08:04:00Z",
+    ),
+    "victims of several namespaces": (
+        lambda: "; ".join(victims_named(MIXED)),
+        "pod-group:default/low (2 pods, 4.0 GPU-hours of work lost); pod default/alone (0.5 "
+        "GPU-hours of work lost); pod secret/merger (1.0 GPU-hours of work lost)",
+    ),
+    "the same, told in one of them": (
+        lambda: "; ".join(victims_named(MIXED, "default")),
+        "pod-group:default/low (2 pods, 4.0 GPU-hours of work lost); pod default/alone (0.5 "
+        "GPU-hours of work lost); 1 pod of other namespaces (1.0 GPU-hours of work lost)",
+    ),
+    "all of a status": (
+        lambda: status(described(resolved(PREEMPTS)), [in_flight("waiting") | LEFT], now=NOW).text,
+        "waits for pod-group:default/low (4 pods, 300 GPU-seconds of work lost) to end; at "
+        "most 30 s of grace; 4 seats are reserved. Expected to end by 2027-01-15T08:00:20Z. "
+        "Next: nothing: the victims have their grace period; `seats GANG` lists them",
+    ),
     "gangs: evicting": (
         lambda: row(PREEMPTS, in_flight("waiting")),
-        "waiting | waits for pod-group:default/low (4 pods) to end, with at most 30 s of "
-        "grace. 4 seats are reserved",
+        "waiting | waits for pod-group:default/low (4 pods, 300 GPU-seconds of work lost) to "
+        "end; at most 30 s of grace; 4 seats are reserved",
     ),
 }
 
@@ -473,7 +526,8 @@ async def test_events_of_a_preemption_read_so(rig: Rig) -> None:
     found: dict[tuple[str, str], str] = {}
     while not EVENTS.keys() <= found.keys():
         for each in (await rig.client.get("/api/v1/namespaces/default/events"))["items"]:
-            found[each["involvedObject"]["name"], each["reason"]] = each["message"]
+            message = re.sub(r"by 20[-0-9T:]+Z", "by TIME", each["message"])
+            found[each["involvedObject"]["name"], each["reason"]] = message
         await asyncio.sleep(0.01)
     assert {key: found[key] for key in EVENTS} == EVENTS
 

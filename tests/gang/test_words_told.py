@@ -8,10 +8,11 @@ import msgspec
 import pytest
 
 from extender.gang.tell.decisions import Decision, Decisions, Outcome, Verb
-from extender.gang.tell.gang_status import GangState, standings
+from extender.gang.tell.gang_status import GangState, GangStatus
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.gang.tell.status_report import GangSeen, Whole, text_of
 from extender.model.plan import Proof
+from tests.gang.statuses import status
 
 GANG = {
     "gang": "pod-group:ns/g",
@@ -60,7 +61,7 @@ def test_every_state_of_a_plan_is_one_of_its_gang() -> None:
     ],
 )
 def test_a_standing_goes_out_as_its_word(told: dict[str, object], word: str) -> None:
-    (standing,) = standings([{**GANG, **told}], [], [])
+    standing = status({**GANG, **told})
     sent = msgspec.json.encode(standing)
     assert f'"state":"{word}",'.encode() in sent
     built = msgspec.to_builtins(standing)
@@ -76,7 +77,7 @@ def test_a_plans_state_is_told_as_the_server_names_it(state: str) -> None:
         "seats": (),
         "victimsLeft": (),
     }
-    (standing,) = standings([GANG], [preemption], [])
+    standing = status(GANG, [preemption])
     assert json.loads(msgspec.json.encode(standing))["state"] == state
 
 
@@ -102,9 +103,7 @@ def test_the_status_map_names_states_by_their_words() -> None:
         mode="enforce",
         namespaces="all",
         states={GangState.PENDING: 2, GangState.RUNNING: 1},
-        waiting=[
-            GangSeen(name="g", priority=1, state=GangState.PENDING, members="", since=None, why="")
-        ],
+        waiting=[GangSeen(GangStatus("g", GangState.PENDING, ""), None)],
     )
     text = text_of(whole)
     assert "    pending: 2\n    running: 1\n" in text

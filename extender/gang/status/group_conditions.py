@@ -23,13 +23,14 @@ from extender.gang.runtime.background import Background
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.tell.decisions import Decision, Outcome
+from extender.gang.tell.gang_status import status_after
 from extender.gang.tell.listener import Listener
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, Forbidden, NotFound
 from extender.kube.gate import hint
 from extender.model.objects import GangKey, GroupObject
 from extender.model.plan import Code
-from extender.model.texts import counted, cut, rfc3339
+from extender.model.texts import cut, rfc3339
 
 log = structlog.get_logger("gang")
 
@@ -77,19 +78,14 @@ def condition_of(decision: Decision) -> Condition | None:
     if decision.outcome is Outcome.DONE or decision.code == Code.NOT_NEEDED:
         return SEATED
     if decision.outcome is Outcome.GAVE_UP:
-        return Condition("False", "GaveUp", cut(decision.message, LONGEST))
-    if decision.outcome is Outcome.PLAN and decision.victims:
-        text = (
-            f"{counted(len(decision.victims), 'pod', 'is', 'are')} being evicted to make room for "
-            f"{counted(len(decision.seats), 'member')}, with at most "
-            f"{max(victim.grace for victim in decision.victims)} s of grace. Nodes are reserved "
-            "until all members have one."
-        )
-        return Condition("False", "Preempting", text)
-    reason = REASONS.get(decision.code)
-    if decision.outcome is not Outcome.REFUSAL or reason is None:
+        reason = "GaveUp"
+    elif decision.outcome is Outcome.PLAN and decision.victims:
+        reason = "Preempting"
+    elif decision.outcome is Outcome.REFUSAL and decision.code in REASONS:
+        reason = REASONS[decision.code]
+    else:
         return None
-    return Condition("False", reason, cut(decision.message, LONGEST))
+    return Condition("False", reason, cut(status_after(decision).text, LONGEST))
 
 
 class _Known(Struct):

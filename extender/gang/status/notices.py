@@ -20,6 +20,7 @@ from extender.gang.runtime.clocks import Clocks
 from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.status.owner_warnings import OwnerWarnings, words_of
 from extender.gang.tell.decisions import Decision
+from extender.gang.tell.gang_status import status_of_plan
 from extender.groups.composite import SUFFIX
 from extender.groups.jobset import LABEL as JOBSET
 from extender.groups.pod_group import SOURCE, PodGroupDialect
@@ -27,7 +28,6 @@ from extender.model.objects import GangKey, Pod
 from extender.model.owner_kinds import COMPOSITE, OTHER_KINDS
 from extender.model.plan import Victim
 from extender.model.snapshot import Snapshot
-from extender.model.texts import counted
 
 log = structlog.get_logger("gang")
 
@@ -175,21 +175,8 @@ class Notices:
             await self._notifier.event(uid, namespace, name, reason, note, kind, about, api_version)
 
     def _tell_members(self, preemption: Preemption) -> None:
-        victims = preemption.plan.victims
-        own = [victim for victim in victims if victim.namespace == preemption.key.namespace]
-        others = sorted(v.priority for v in victims if v.namespace != preemption.key.namespace)
-        own.sort(key=lambda victim: (-victim.priority, victim.name))
-        parts = [f"{v.namespace}/{v.name} (priority {v.priority})" for v in own[:8]]
-        if others:  # whoever reads events here may not list pods there
-            span = f"{others[0]} to {others[-1]}" if others[0] < others[-1] else f"{others[0]}"
-            parts.append(f"{len(others)} of other namespaces (priority {span})")
-        names = ", ".join(parts)
-        more = f" and {len(own) - 8} more" if len(own) > 8 else ""
-        note = (
-            f"evicting {counted(len(victims), 'pod')} for {preemption.key} "
-            f"(priority {preemption.plan.priority}), {preemption.plan.proof}, "
-            f"within {preemption.plan.longest_grace} s of grace: {names}{more}"
-        )
+        plan, now = preemption.plan, self._clocks.wall()
+        note = status_of_plan(preemption.key, plan.victims, len(plan.seats), now).text
         for pod in list(preemption.pods.values())[:MAX_TOLD]:
             self._event(pod, "GangPreempting", note)
         self._tell_objects(preemption.key, "GangPreempting", note)

@@ -8,12 +8,15 @@ told says what is true then.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from msgspec import Struct
 
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.decisions import Decision
+from extender.gang.tell.gang_status import status_after
 from extender.model.fair_lru import Shares
+from extender.model.plan import Code
 
 PAUSE_SECONDS = 60.0
 SAID_SECONDS = 3000.0
@@ -26,33 +29,15 @@ LOUD = frozenset({"GangBroken", "PreemptionIncomplete"})
 """An eviction that stopped half-way is told once. It must not be lost because its gang was refused
 a moment ago, or because many others were."""
 
-WORDS = {
-    "conflict": (
-        "GangNeedsRepair",
-        "This gang is not scheduled until its definition is repaired: {why}",
-    ),
-    "infeasible": (
-        "GangDoesNotFit",
-        "There is no room for the whole gang now: {why}",
-    ),
-    "unseen": (
-        "GangDoesNotFit",
-        "No node is known for a member of this gang: {why}",
-    ),
-    "incomplete": (
-        "GangIncomplete",
-        "This gang {why}",
-    ),
-    "budget": (
-        "NamespaceEvictionsUsed",
-        "This gang needs more evictions than are allowed now: {why}",
-    ),
-    "penalty": (
-        "GangGaveUp",
-        "This gang waits for another plan: {why}",
-    ),
+REASONS: Mapping[str, str] = {
+    Code.CONFLICT: "GangNeedsRepair",
+    Code.INFEASIBLE: "GangDoesNotFit",
+    Code.UNSEEN: "GangDoesNotFit",
+    Code.INCOMPLETE: "GangIncomplete",
+    Code.BUDGET: "NamespaceEvictionsUsed",
+    Code.PENALTY: "GangGaveUp",
 }
-"""Code of a refusal that an owner should see -> reason of the event, and what it says."""
+"""Code of a refusal that an owner should see -> reason of the event."""
 
 
 class _Said(Struct, frozen=True, gc=False):
@@ -107,8 +92,5 @@ class OwnerWarnings:
 
 def words_of(decision: Decision) -> tuple[str, str] | None:
     """Return reason and text of the event about a refusal; None where no owner need know."""
-    words = WORDS.get(decision.code)
-    if words is None:
-        return None
-    reason, text = words
-    return reason, text.format(why=decision.message)
+    reason = REASONS.get(decision.code)
+    return None if reason is None else (reason, status_after(decision).text)

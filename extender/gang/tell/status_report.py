@@ -9,6 +9,7 @@ import msgspec
 import yaml
 from msgspec import Struct
 
+from extender.gang.tell.gang_status import GangStatus
 from extender.gang.tell.last_hour import Trouble
 from extender.model.texts import cut, rfc3339
 
@@ -21,16 +22,12 @@ NAME_BYTES = 360
 WHY_BYTES = 240
 
 
-class GangSeen(Struct, frozen=True, kw_only=True):
+class GangSeen(Struct, frozen=True):
     """A gang that does not run."""
 
-    name: str
-    priority: int
-    state: str
-    members: str
-    """As a person counts: "2 bound, 1 pending, 4 needed"."""
+    status: GangStatus
     since: float | None
-    why: str
+    """Since when its members wait, wall clock."""
 
 
 class PlanSeen(Struct, frozen=True, kw_only=True):
@@ -123,14 +120,19 @@ def _document(whole: Whole, entries: int) -> dict[str, Any]:
             "waiting": len(whole.waiting),
             "mostUrgentWaiting": [
                 {
-                    "gang": cut(gang.name, NAME_BYTES),
-                    "priority": gang.priority,
-                    "state": gang.state,
-                    "members": gang.members,
-                    "since": None if gang.since is None else rfc3339(gang.since),
-                    "why": cut(gang.why, WHY_BYTES),
+                    "gang": cut(status.gang, NAME_BYTES),
+                    "priority": status.priority,
+                    "state": status.state,
+                    "members": f"{status.bound} bound, {status.pending} pending, "
+                    f"{status.min_count} needed",
+                    "since": None if seen.since is None else rfc3339(seen.since),
+                    "why": cut(status.what, WHY_BYTES),
+                    "detail": cut(status.detail, WHY_BYTES),
+                    "expectedToEnd": None if status.ends is None else rfc3339(status.ends),
+                    "next": cut(status.next, WHY_BYTES),
                 }
-                for gang in whole.waiting[:entries]
+                for seen in whole.waiting[:entries]
+                for status in (seen.status,)
             ],
             "broken": _listed(whole.broken, entries),
             "suspended": _listed(whole.suspended, entries),
