@@ -10,6 +10,7 @@ from extender.cli.why_pod import story_of_pod
 from extender.gang.status.group_conditions import condition_of
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.gang.tell.gang_status import Facts
+from extender.gang.tell.leaving import after_eviction
 from extender.gang.tell.story import story_of_gang
 from extender.model.plan import Seat, Victim
 from tests.gang.statuses import status
@@ -132,3 +133,18 @@ def test_the_condition_of_a_podgroup() -> None:
         "Expected to end by 1970-01-01T00:00:30Z. Next: nothing to do, nodes are reserved until "
         "all members have one"
     )
+
+
+@pytest.mark.parametrize(
+    ("owners", "said"),
+    [
+        ([""], "it has no owner, so it is not created again: create it again if it is wanted"),
+        (
+            ["", ""],
+            "they have no owner, so they are not created again: create them again if they are "
+            "wanted",
+        ),
+    ],
+)
+def test_pods_without_an_owner(owners: list[str], said: str) -> None:
+    assert after_eviction([{"owner": owner} for owner in owners]) == said

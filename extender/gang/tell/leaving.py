@@ -66,5 +66,6 @@ def after_eviction(victims: Sequence[Obj]) -> str:
         which = f"{bare} of them have" if several and bare < len(owners) else "it has"
         which = "they have" if several and bare == len(owners) else which
         wish = "them again if they are wanted" if bare > 1 else "it again if it is wanted"
-        lines.append(f"{which} no owner, so it is not created again: create {wish}")
+        are = "they are" if bare > 1 else "it is"
+        lines.append(f"{which} no owner, so {are} not created again: create {wish}")
     return "; ".join(lines)
