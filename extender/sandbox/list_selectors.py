@@ -35,11 +35,13 @@ FIELDS = (
     "involvedObject.namespace",
     "involvedObject.kind",
     "reason",
+    "reportingComponent",
+    "source",
     "type",
     "status.successful",
 )
-_COUNTS = {"status.successful": "status.succeeded"}
-"""Fields of Jobs that are numbers, "0" where there is none -> where the object has it."""
+_PLACES = {"status.successful": "status.succeeded", "source": "source.component"}
+"""Field -> where the object has it. The former is a number, "0" where there is none."""
 _SET = re.compile(r"^(?P<key>[^\s!=,()]+)\s+(?P<op>in|notin)\s+\((?P<values>[^)]*)\)$")
 _EQUAL = re.compile(r"^(?P<key>[^\s!=,()]+)\s*(?P<op>==|=|!=)\s*(?P<value>[^\s=,()]*)$")
 _EXISTS = re.compile(r"^(?P<op>!?)\s*(?P<key>[^\s!=,()]+)$")
@@ -124,10 +126,12 @@ def _field_rule(text: str) -> Match:
 
 def _field(obj: Obj, path: str) -> str:
     value: Any = obj
-    for part in _COUNTS.get(path, path).split("."):
+    for part in _PLACES.get(path, path).split("."):
         value = value.get(part) if isinstance(value, dict) else None
-    if path in _COUNTS:
+    if path == "status.successful":
         return str(value or 0)
+    if path == "source":
+        value = value or obj.get("reportingComponent")
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else str(value)
