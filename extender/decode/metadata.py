@@ -38,11 +38,13 @@ KEPT_ANNOTATIONS = (
     "alpha.jobset.sigs.k8s.io/",
     "leaderworkerset.sigs.k8s.io/",
     "preemption-toleration.scheduling.x-k8s.io/",
+    "autoscaling.x-k8s.io/consume-provisioning-request",
 )
 """Prefixes of the annotation keys some dialect or option reads; all others are dropped."""
 
 READ_ANNOTATIONS = (
     "alpha.jobset.sigs.k8s.io/exclusive-topology",
+    "autoscaling.x-k8s.io/consume-provisioning-request",
     "batch.kubernetes.io/job-completion-index",
     "gang.scheduling.koordinator.sh/groups",
     "gang.scheduling.koordinator.sh/min-available",

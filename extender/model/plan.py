@@ -136,6 +136,7 @@ class Code(StrEnum):
     TURN = "turn"
     BUDGET = "budget"
     BOOKED = "booked"
+    SCALE_UP = "scale-up"
 
 
 class Refusal(Struct, frozen=True, gc=False):

@@ -177,6 +177,14 @@ class PlanSettings(Section, frozen=True, kw_only=True):
     overrun_seconds: float = 10.0
     """A search that takes this much longer than seconds is stopped by force. Its gang is suspended
     for seats.suspendSeconds."""
+    scale_up: Literal["auto", "off"] = "auto"
+    """auto: no pod is evicted for a gang while an autoscaler has announced a node for it. off:
+    gangs wait for no nodes."""
+    scale_up_seconds: float = 120.0
+    """A gang waits this long at most for announced nodes, counted from the first announcement."""
+    scale_up_answer_seconds: float = 0.0
+    """A gang also waits this long for an autoscaler's first answer, counted from the creation of
+    its youngest pod. cluster-autoscaler looks every 10 s."""
     namespace_share: float = 0.5
     """Most of the planning time of one namespace while gangs of others wait. 1: no limit."""
 

@@ -221,6 +221,8 @@ def _plan(s: PlanSettings) -> tuple[SettingsRule, ...]:
         (s.min_runtime_seconds >= 0, "plan.minRuntimeSeconds must not be negative"),
         (0 <= s.restart_seconds <= 86_400, "plan.restartSeconds must be 0..86400"),
         (s.retry_seconds >= 0, "plan.retrySeconds must not be negative"),
+        (0 <= s.scale_up_seconds <= 3600, "plan.scaleUpSeconds must be 0..3600"),
+        (0 <= s.scale_up_answer_seconds <= 600, "plan.scaleUpAnswerSeconds must be 0..600"),
         (
             s.longest_retry_seconds >= s.retry_seconds,
             "plan.longestRetrySeconds must not be below plan.retrySeconds",

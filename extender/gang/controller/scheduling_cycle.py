@@ -16,6 +16,7 @@ import structlog
 from msgspec.structs import replace
 
 from extender.gang.booking.bookings import Bookings
+from extender.gang.controller.announced_nodes import AnnouncedNodes
 from extender.gang.controller.executor import Executor
 from extender.gang.controller.pending_gangs import can_be_planned
 from extender.gang.controller.planner_thread import Overran
@@ -88,7 +89,8 @@ class SchedulingCycle:
         self._pending_gangs = reading.pending_gangs
         self.lock = FairLock(admission)
         self._admission = admission
-        self._claims = VolumeClaims(term.claims)
+        self._claims = VolumeClaims(term.unwatched)
+        self._announced = AnnouncedNodes(term.unwatched, term.settings.plan, term.clocks)
         self.planner_thread = executor.thread
         self._executor = executor
         self._victims = executor.plans.victims
@@ -192,6 +194,8 @@ class SchedulingCycle:
                 answer = self._admission.too_many_evictions(answer, gang, before) or answer
             if isinstance(answer, Plan):
                 answer = await self._claims.refusal(answer, gang, snapshot) or answer
+            if isinstance(answer, Plan) and before is None:
+                answer = await self._awaited(answer, gang, snapshot)
             if isinstance(answer, Plan):
                 answer = await self._conflict(answer, gang, snapshot) or answer
             seconds = self._clocks.monotonic() - began
@@ -340,6 +344,14 @@ class SchedulingCycle:
             return None
         message = f"pods are being evicted for other gangs; the gang is planned after that: {why}"
         return Refusal(gang=plan.gang, code=Code.SETTLING, message=message)
+
+    async def _awaited(self, plan: Plan, gang: Gang, snapshot: Snapshot) -> Plan | Refusal:
+        """As AnnouncedNodes.awaited. It counts as planning: a tenant can make events many."""
+        began = self._clocks.monotonic()
+        try:
+            return await self._announced.awaited(plan, gang, snapshot)
+        finally:
+            self._admission.searched(gang, self._clocks.monotonic() - began)
 
     def _rolled_back(self, gang: Gang) -> Refusal | None:
         if not self._waiting.rolled_back[gang.key]:

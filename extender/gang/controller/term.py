@@ -72,8 +72,8 @@ class Term:
     """Where it is written who was evicted before; None: nowhere."""
     conditions: KubeApi | None = None
     """Where the conditions of PodGroups are; None: nowhere."""
-    claims: KubeApi | None = None
-    """Where PersistentVolumeClaims are read; None: nowhere."""
+    unwatched: KubeApi | None = None
+    """Where objects are read that no watch has (claims, events); None: nowhere."""
     verifier: Verifier | None = None
     """Who is asked before pods are evicted; None: nobody."""
 

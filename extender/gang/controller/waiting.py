@@ -35,6 +35,7 @@ TIMED = (
     Code.SUSPENDED,
     Code.TURN,
     Code.BUDGET,
+    Code.SCALE_UP,
 )
 """Refusals that time alone may lift."""
 SEARCH_SHARE = 10
@@ -114,14 +115,14 @@ class Waiting:
 
     def ahead(self, turn: Turn, version: Version, most: int, seconds: float) -> list[GangKey]:
         """Return gangs that were refused for want of room on another state, or before more pods
-        could be evicted, and come before ``turn``: the more urgent first, then the oldest;
-        ``most`` at most, and none whose last search took longer than ``seconds``."""
+        could be evicted or a node came, and come before ``turn``: the more urgent first, then the
+        oldest; ``most`` at most, and none whose last search took longer than ``seconds``."""
         now = self._clocks.monotonic()
         found = [
             (place, key)
             for key, kept in self._refused.items()
             if kept.turn is not None
-            and kept.refusal.code is Code.INFEASIBLE
+            and kept.refusal.code in (Code.INFEASIBLE, Code.SCALE_UP)
             and (kept.version != version or now >= kept.lifts)
             and kept.took < seconds
             and (place := place_of(kept.turn)) < place_of(turn)

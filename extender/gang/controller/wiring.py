@@ -68,7 +68,7 @@ def coordinate(
             suspended=SuspensionStore(client, namespace),
             evicted=client,
             conditions=client if settings.groups.conditions else None,
-            claims=client,
+            unwatched=client,
             verifier=verifier,
         )
     )

@@ -58,6 +58,7 @@ REASONS = {
     "suspended": "Suspended",
     "budget": "EvictionBudgetUsed",
     "turn": "PlanningShareUsed",
+    "scale-up": "NodeAnnounced",
 }
 """Code of a refusal that says where a gang stands -> reason of the condition."""
 

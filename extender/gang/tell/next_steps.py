@@ -34,6 +34,8 @@ NEXT_BY_CODE = {
     "budget": "wait until its namespace may evict again, or plan for fewer victims",
     "not-enforced": "nothing, it is left to kube-scheduler; to have it planned "
     "for, choose its namespace in enforce.namespaces",
+    "scale-up": "nothing, the node is used once it is there; plan.scaleUp says whether and "
+    "plan.scaleUpSeconds how long nodes are waited for",
     "api": "look at the server's log and its rights (manifests/rbac.yaml)",
 }
 """Refusal code -> what to do; a test compares it with the codes that there are."""
