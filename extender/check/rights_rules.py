@@ -65,6 +65,12 @@ RIGHTS_RULES = {
         "two pods may use it",
         "grant get on persistentvolumeclaims, as manifests/rbac.yaml does",
     ),
+    "event-right": Rule(
+        "warning",
+        "it is not known which nodes an autoscaler has announced: pods are evicted for gangs "
+        "although a node is on its way",
+        "grant list on events, as manifests/rbac.yaml does",
+    ),
     "rights-for-all": Rule(
         "error",
         "every user in that group may then delete pods in every namespace",
@@ -98,8 +104,9 @@ CLUSTER_RIGHTS = _rights(
     ("", "pods/status", "patch"),
     ("", "pods/eviction", "create"),
     ("scheduling.k8s.io", "podgroups/status", "patch"),
-    ("", "events", "create"),
+    ("", "events", "create list"),
     ("", "persistentvolumeclaims", "get"),
+    ("autoscaling.x-k8s.io", "provisioningrequests", "get"),
 )
 """In every namespace. tests/packaging compares manifests/rbac.yaml with this."""
 
@@ -141,6 +148,7 @@ OBSERVE_RIGHTS = _rights(
 EVICTING = _rights(("", "pods", "delete"))
 JOB_RIGHTS = _rights((*JOBS, "list watch"))
 CLAIM_RIGHTS = _rights(("", "persistentvolumeclaims", "get"))
+EVENT_RIGHTS = _rights(("", "events", "list"))
 
 ADMINISTRATORS = ("cluster-admin", "admin", "edit")
 """Roles that every cluster has, with rights to create pods and read Secrets."""
@@ -201,22 +209,16 @@ def rights_findings(
                 beside=beside,
             )
     granted = [each for each in documents if id(each) in done and kind_of(each) == "ClusterRole"]
-    if granted and not observes and not any(_grants(each, EVICTING) for each in granted):
-        names = ", ".join(name_of(each.value) for each in granted)
-        problem = f"{names} grants no delete on pods, and mode is enforce"
-        yield broken("enforce-rights", f"{granted[0].source}: ClusterRole", problem)
-    if granted and not any(_grants(each, JOB_RIGHTS) for each in granted):
-        names = ", ".join(name_of(each.value) for each in granted)
-        problem = f"{names} grants no list and watch on jobs"
-        yield broken("job-right", f"{granted[0].source}: ClusterRole", problem)
-    if granted and not observes and not any(_grants(each, CLAIM_RIGHTS) for each in granted):
-        names = ", ".join(name_of(each.value) for each in granted)
-        problem = f"{names} grants no get on persistentvolumeclaims"
-        yield broken("claim-right", f"{granted[0].source}: ClusterRole", problem)
-    if binds and granted and not any(_grants(each, BIND_RIGHTS) for each in granted):
-        names = ", ".join(name_of(each.value) for each in granted)
-        problem = f"{names} grants no create on pods/binding, while bind.enabled is true"
-        yield broken("bind-right", f"{granted[0].source}: ClusterRole", problem)
+    names = ", ".join(name_of(each.value) for each in granted)
+    for rule, needed, rights, lacks in (
+        ("enforce-rights", not observes, EVICTING, "delete on pods, and mode is enforce"),
+        ("job-right", True, JOB_RIGHTS, "list and watch on jobs"),
+        ("claim-right", not observes, CLAIM_RIGHTS, "get on persistentvolumeclaims"),
+        ("event-right", not observes, EVENT_RIGHTS, "list on events"),
+        ("bind-right", binds, BIND_RIGHTS, "create on pods/binding, while bind.enabled is true"),
+    ):
+        if granted and needed and not any(_grants(each, rights) for each in granted):
+            yield broken(rule, f"{granted[0].source}: ClusterRole", f"{names} grants no {lacks}")
 
 
 def unbound(documents: Sequence[Document]) -> bool:

@@ -25,6 +25,10 @@ def _without_claims(rules: list[Object]) -> None:
     rules[:] = [rule for rule in rules if rule["resources"] != ["persistentvolumeclaims"]]
 
 
+def _without_events(rules: list[Object]) -> None:
+    rules[:] = [rule for rule in rules if rule["resources"] != ["events"]]
+
+
 RIGHTS = [
     *case("cluster-admin", EVERY, bound_to("cluster-admin"), "error rights-admin"),
     *case("edit", EVERY, bound_to("edit"), "error rights-admin"),
@@ -51,6 +55,12 @@ RIGHTS = [
         EVERY,
         on_role("ClusterRole", _without_claims),
         "warning claim-right",
+    ),
+    *case(
+        "no events",
+        EVERY,
+        on_role("ClusterRole", _without_events),
+        "warning event-right",
     ),
     *case(
         "Secrets",

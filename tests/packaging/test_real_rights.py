@@ -15,6 +15,7 @@ import yaml
 
 from extender.gang.controller.record_objects import documents_of
 from extender.gang.core.record import Record
+from extender.gang.plan.scale_up import REQUEST
 from extender.gang.status.group_conditions import TYPE
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Seat
@@ -210,7 +211,16 @@ def test_rights_are_those_that_are_used(audited: Cluster, ports: Ports, tmp_path
         audited.pod_group("high", MEMBERS, disruption="all", priority_class="high")
         spec = bound_claim(client, "data", "ReadWriteMany")
         for name in high:
-            client.create(make_pod(name, 3, priority_class="high", pod_group="high", spec=spec))
+            client.create(
+                make_pod(
+                    name,
+                    3,
+                    priority_class="high",
+                    pod_group="high",
+                    annotations={REQUEST: "is-not-there"},
+                    spec=spec,
+                )
+            )
         client.wait_running(*high)
         client.wait_for(
             lambda: not client.get_or_none("ConfigMap", leftover.name, NAMESPACE),
