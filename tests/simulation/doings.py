@@ -9,6 +9,7 @@ from extender.sandbox.api_status import StatusError
 from extender.sandbox.resources import BUDGETS, NODES, PODS
 from extender.sandbox.storage import DELETED, StorageChange
 from tests.simulation import objects
+from tests.simulation.announcing import Announcing
 from tests.simulation.budgeting import Budgeting
 from tests.simulation.edits import Edits
 from tests.simulation.enforcing import Enforcing
@@ -52,6 +53,7 @@ class Doings:
             Resizing(simulation),
             Squatting(simulation),
             Budgeting(simulation),
+            Announcing(simulation),
         )
         self._world = Context() if simulation.script.flaky else None
         """A happening is no part of the process that it follows: that may stand still."""
@@ -73,7 +75,7 @@ class Doings:
             if happening.after:
                 self._waiting.setdefault(happening.after, []).append(happening)
             else:
-                self._loop.call_at(happening.at, self._do, happening)
+                self._loop.call_at(happening.at, self.do, happening)
 
     def moment(self, name: str) -> None:
         """Something has happened that happenings may follow."""
@@ -83,7 +85,7 @@ class Doings:
         count = self._counts[name] = self._counts.get(name, 0) + 1
         for happening in waiting:
             if happening.nth == count:
-                self._loop.call_later(happening.at, self._do, happening, context=self._world)
+                self._loop.call_later(happening.at, self.do, happening, context=self._world)
 
     def bound(self, pod: str) -> None:
         """A pod was bound."""
@@ -144,7 +146,8 @@ class Doings:
 
     # -- doing ------------------------------------------------------------------------------
 
-    def _do(self, happening: Happening) -> None:
+    def do(self, happening: Happening) -> None:
+        """Let something happen, unless nothing more is to."""
         if self._over:
             return
         self._sim.story.tell("world", happening.told())

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from extender.settings.fairness import FairnessSettings
 from extender.settings.settings import BindSettings
+from tests.simulation.announcing import announcing
 from tests.simulation.budgeting import budgeting
 from tests.simulation.chance import Chance
 from tests.simulation.enforcing import enforcing
@@ -156,6 +157,7 @@ def _urgent(script: Script, chance: Chance) -> Script:
 
 
 MORE: dict[str, Callable[[Script, Chance], Script]] = {
+    "announced": announcing,
     "barrier": _barrier,
     "booking": _booking,
     "budgets": budgeting,

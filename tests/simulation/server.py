@@ -47,6 +47,8 @@ class Server:
         )
         self.requests = ApiRequests(self.api, MINOR, token=lambda: str(self._next()))
         self.streams: list[Stream] = []
+        self.events: list[Obj] = []
+        """What autoscalers have said, in all namespaces."""
         self._unreadable = (0.0, "")
         """Until when the storage of a resource ("" = all) is away."""
         self._routes: dict[str, Route] = {}
@@ -74,11 +76,14 @@ class Server:
 
     def answer(self, method: str, path: str, query: dict[str, str], body: Any, kind: str) -> Obj:
         """Carry a request out. Raises StatusError."""
-        if path.endswith("/events"):
+        events = path.endswith("/events")
+        if events and method != "GET":
             return {}  # told to who listens to the client, and kept nowhere
         if method == "GET":
             if self._away(path) and path != "/version":
                 raise NO_LEADER
+            if events:
+                return {"items": self.events}
             return self.requests.read(path.strip("/").split("/"), query)
         return self.requests.write(method, self.route(path), query, body or {}, kind)[0]
 
