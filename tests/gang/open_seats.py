@@ -73,7 +73,7 @@ class Seats:
 
     def checked(self) -> None:
         """Our own rules have nothing against the seats."""
-        self.preemption.unchecked = False
+        self.preemption.unchecked, self.preemption.clear_from = False, self.now
 
     def feed(self, event: DoesNotHold) -> None:
         """A seat is refused: the plan is to be changed."""

@@ -21,6 +21,7 @@ from extender.gang.tell.decisions import Verb
 from extender.gang.tell.preemption_state import PreemptionState
 from tests.gang.open_seats import Seats
 from tests.gang.rig import PODS, Rig, held_back, let_go
+from tests.gang.world import pod
 
 NODES = ("n0", "n1", "n2")
 
@@ -174,6 +175,29 @@ async def test_a_start_is_put_off_for_a_while_only(
     for name in ("high-1", "high-2"):
         assert (await rig.filter(name, *NODES)).node_names == [seats[name]]
     assert preemption.missed.keys() == {rig.cached("high-0").uid}
+
+
+async def test_pods_that_come_all_the_time_do_not_keep_a_refused_seat(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them has every rule asked again, and none is against the seats."""
+    monkeypatch.setattr(refused_seats, "MISSED_SECONDS", 0.5)
+    preemption, seats = await opened(rig)
+    others = tuple(node for node in NODES if node != seats["high-0"])
+    comes = pod("comes", cpu=0, on=seats["high-0"], namespace="tenant")
+    last = 0.0
+
+    def changed() -> bool:
+        nonlocal last
+        rig.coordinator.plans.reservations.unadmitted(comes)
+        if preemption.clear_from > last:
+            last = preemption.clear_from
+            asyncio.get_running_loop().create_task(rig.filter("high-0", *others))
+        return bool(preemption.changed_for)
+
+    assert (await rig.filter("high-0", *others)).node_names == []
+    await rig.until(changed, "the plan is changed")
+    assert "does not accept high-0" in preemption.changed_for
 
 
 def test_who_is_put_off_again_and_again_is_not_taken_for_one_nobody_asks_about() -> None:

@@ -87,6 +87,8 @@ BUDGET_READS = 5
 """How often disruption budgets are read, where they do not allow a plan's evictions ..."""
 BUDGETS_SECONDS = 0.2
 """... and the first pause; each one is twice as long, up to the last one."""
+CHECK_PAUSE = 3.0
+"""Every rule is asked of open seats again after so many times as long as it took last."""
 AT_ONCE = 128
 """How many groups are claimed at a time: verbs and events are answered in between."""
 
@@ -813,12 +815,17 @@ class _Step:
         before the first eviction, before the seats open, and where a member may not get its own."""
         if not preemption.checking:
             preemption.checking, preemption.unchecked = True, False
+            preemption.check_began = self.now
             self.out.append(Check(preemption))
 
     def _checked(self, preemption: Preemption, event: Checked) -> None:
         """They have been asked."""
         preemption.checking = False
         preemption.unchecked |= event.why is None
+        began = preemption.check_began
+        preemption.check_after = self.now + CHECK_PAUSE * (self.now - began)
+        if event.why == "":
+            preemption.clear_from = began
         why = event.told if event.why is None else event.why
         if preemption.state is PLANNED and not why:
             self._planned(preemption, event)
@@ -1154,7 +1161,12 @@ class _Step:
             preemption.doubted = False
         if why:
             self._replan(preemption, why)
-        elif preemption.unchecked and preemption.state is OPEN and not self.view.behind():
+        elif (
+            preemption.unchecked
+            and preemption.state is OPEN
+            and self.now >= preemption.check_after
+            and not self.view.behind()
+        ):
             self._check(preemption)
 
     # -- the end ------------------------------------------------------------------------------

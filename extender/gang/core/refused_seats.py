@@ -204,7 +204,7 @@ class RefusedSeats:
         self._calls.again(preemption, pod.uid)
 
     def _look(self, preemption: Preemption, pod: Pod) -> bool:
-        if preemption.in_question:
+        if preemption.in_question(preemption.missed[pod.uid]):
             return False
         now = self._clocks.monotonic()
         if min(now - preemption.missed[pod.uid], now - preemption.since) < MISSED_SECONDS:
@@ -228,9 +228,11 @@ class RefusedSeats:
             return
         self._note_others(preemption, new)
         tries = preemption.tries.setdefault(new.uid, Tries())
+        if not tries.unheard:
+            tries.unheard_at = self._clocks.monotonic()
         tries.unheard += 1
         if (
-            not preemption.in_question
+            not preemption.in_question(tries.unheard_at)
             and tries.unheard > MOST_UNHEARD
             and self._clocks.monotonic() - preemption.since >= MISSED_SECONDS
         ):

@@ -38,6 +38,8 @@ class Tries(Struct):
     """Monotonic time of the last time."""
     unheard: int = 0
     """How often the nomination was cleared without a question since the last one."""
+    unheard_at: float = 0.0
+    """Monotonic time of the first of these times."""
     for_now: bool = False
     """It was not offered while another plan waited for room on its node."""
     calls: int = 0
@@ -144,6 +146,12 @@ class Preemption(Struct, kw_only=True):
     """Every rule is to be asked of its open seats again."""
     checking: bool = False
     """Every rule is being asked of its seats."""
+    check_began: float = 0.0
+    """Monotonic time since when, or when that was so last."""
+    check_after: float = 0.0
+    """Monotonic time from which on they are asked of its open seats again."""
+    clear_from: float = 0.0
+    """Monotonic time at which asking began last where no rule is against its seats."""
     doubted: bool = False
     """Another pod came to a node with a seat: the plan is to be compared again."""
     evicted_before: frozenset[str] = frozenset()
@@ -213,10 +221,10 @@ class Preemption(Struct, kw_only=True):
         """Whether other members sit already, or may be on their way: the start goes on."""
         return self.sits or bool((self.answered | self.presumed) - {uid})
 
-    @property
-    def in_question(self) -> bool:
-        """Whether our own rules may have something against its open seats."""
-        return self.unchecked or self.checking
+    def in_question(self, since: float) -> bool:
+        """Whether our own rules may be why an open seat has not been offered ``since`` then. Other
+        pods may come all the time, so what was found after that is enough."""
+        return (self.unchecked or self.checking) and self.clear_from <= since
 
     def counts(self, pod: Pod) -> bool:
         """Whether a pod may keep members off their seats from a node without one."""
