@@ -368,6 +368,7 @@ class PreemptionWorld(EvictionRequests):
             plan.since = plan.progress_at = plan.answered_at = NOW
             plan.deadline = NOW + 60.0
             plan.check_began = plan.check_after = plan.clear_from = 0.0
+            plan.apart = None
             plan.crowded_at = NOW if plan.crowded_at else 0.0
             plan.closed_at = NOW if plan.closed_at else 0.0
             plan.path.clear()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from extender.gang.core.reservations import Preemption, Reservations
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.trial import failures
+from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.resolver import Resolver
 from extender.model.objects import LabelSelector, Pod, PodAffinityTerm, PodShape, Requirement
 from extender.model.plan import Hold
 from extender.settings.settings import Settings
-from tests.gang.world import gang_key, group, node, pod, snapshot
+from tests.gang.world import bare_plan, gang_key, group, node, pod, snapshot
 
 RESOLVER = Resolver(Settings().groups)
 HOST = "kubernetes.io/hostname"
@@ -68,3 +70,30 @@ def test_telling_them_apart_asks_few_seats(monkeypatch: pytest.MonkeyPatch) -> N
     assert found
     assert set(found) <= set(names)
     assert asked < 400 + 4_000
+
+
+def test_a_pod_that_comes_does_not_have_all_members_looked_at() -> None:
+    """Many may come a second, and many gangs may wait: the event loop answers verbs besides."""
+    asked = 0
+
+    class Counting(dict[str, Pod]):
+        def values(self):  # type: ignore[no-untyped-def]
+            nonlocal asked
+            asked += 1
+            return super().values()
+
+    members = Counting({f"uid-{at}": pod(f"{at}") for at in range(3)})
+    book = Reservations()
+    preemption = Preemption(
+        plan=bare_plan(gang_key("g")),
+        pods=members,
+        seats=dict.fromkeys(members, "n0"),
+        state=PreemptionState.OPEN,
+        since=0.0,
+    )
+    book.open_preemption(preemption, ())
+    asked = 0
+    for at in range(100):
+        book.unadmitted(pod(f"comes-{at}", on="elsewhere", namespace="tenant"))
+    assert asked <= 1
+    assert not preemption.unchecked

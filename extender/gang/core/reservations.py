@@ -142,6 +142,8 @@ class Preemption(Struct, kw_only=True):
     """Since when others were kept away from its nodes for that, monotonic; 0: they never were."""
     closed: bool = False
     """They are kept away now."""
+    apart: bool | None = None
+    """Whether members keep away from other pods (``counts``); None: nobody has asked yet."""
     unchecked: bool = False
     """Every rule is to be asked of its open seats again."""
     checking: bool = False
@@ -228,8 +230,10 @@ class Preemption(Struct, kw_only=True):
 
     def counts(self, pod: Pod) -> bool:
         """Whether a pod may keep members off their seats from a node without one."""
-        shapes = (member.shape for member in self.pods.values())
-        return bool(pod.shape.anti_affinity) or any(s.anti_affinity or s.spread for s in shapes)
+        if self.apart is None:
+            shapes = (member.shape for member in self.pods.values())
+            self.apart = any(shape.anti_affinity or shape.spread for shape in shapes)
+        return self.apart or bool(pod.shape.anti_affinity)
 
     @property
     def firm(self) -> bool:
