@@ -103,9 +103,19 @@ def resting_on_chance(
     return failed or (left_out(after, seats) if every_order else [])
 
 
+def _unmet(trial: Trial) -> list[Pod]:
+    """Return a member of each required affinity for which a seat has failed."""
+    alike = {
+        pod.shape.affinity: pod
+        for pod, _, why in reversed(trial.failed)
+        if why.startswith("InterPodAffinity")
+    }
+    return list(alike.values())
+
+
 def needed_beside(trial: Trial, view: ClusterView) -> frozenset[str]:
     """Uids of victims that members with a failed seat require beside them (required affinity)."""
-    failed = [pod for pod, _, why in trial.failed if why.startswith("InterPodAffinity")]
+    failed = _unmet(trial)
     leaving, _ = _leaving(trial.built, trial.solution)
     return frozenset(
         victim.uid
@@ -118,7 +128,7 @@ def needed_beside(trial: Trial, view: ClusterView) -> frozenset[str]:
 def ending_beside(trial: Trial, view: ClusterView, snapshot: Snapshot) -> dict[str, str]:
     """Return uid -> what is said of a terminating pod that a member with a failed seat requires
     beside it."""
-    failed = [pod for pod, _, why in trial.failed if why.startswith("InterPodAffinity")]
+    failed = _unmet(trial)
     return {
         other.uid: f"{pod.name} requires pod {other.key} beside it (affinity), "
         "and that pod terminates"
@@ -136,9 +146,8 @@ def members_beside(trial: Trial, view: ClusterView) -> frozenset[str]:
     kinds = [group[0] for group in trial.built.classes]
     keys = frozenset(
         term.topology_key
-        for pod, _, why in trial.failed
-        if why.startswith("InterPodAffinity")
-        and any(picks_all(pod.shape.affinity, other, view.namespaces) for other in kinds)
+        for pod in _unmet(trial)
+        if any(picks_all(pod.shape.affinity, other, view.namespaces) for other in kinds)
         for term in pod.shape.affinity
     )
     return keys if len(keys) == 1 else frozenset()
