@@ -543,10 +543,13 @@ def _struck_at_first(question: GangQuestion, view: ClusterView) -> dict[str, fro
 
 def _strike(struck: dict[str, frozenset[str]], trial: Trial) -> None:
     """Strike the seats that failed out for their class."""
+    nodes: dict[str, set[str]] = {}
     for pod, node, _ in trial.failed:
-        group = next(group for group in trial.built.classes if pod in group)
-        for member in group:
-            struck[member.uid] = struck.get(member.uid, frozenset()) | {node}
+        nodes.setdefault(pod.uid, set()).add(node)
+    for group in trial.built.classes:
+        names = frozenset[str]().union(*(nodes.get(member.uid, ()) for member in group))
+        for member in group if names else ():
+            struck[member.uid] = struck.get(member.uid, frozenset()) | names
 
 
 def _costs_at(trial: Trial, built: Built, costs: Vector) -> Vector | None:
