@@ -145,7 +145,7 @@ MUTANTS = (
         ROW,
         "what is doubtful is told with an event",
         RECORDS,
-        "        self.told(aside)\n",
+        "        self._untold.append(aside)\n",
         "",
         f"{TEST_RECORDS}test_a_forged_unit_that_is_gone_in_part_takes_nobody",
     ),
