@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from extender.gang.controller import executor
 from extender.gang.tell.preemption_state import PreemptionState
 from tests.gang.rig import PODS, Rig, held_back, let_go
 
@@ -132,3 +133,31 @@ async def test_no_half_gang_starts_beside_a_pod_that_took_the_port(rig: Rig) -> 
     await rig.until(lambda: plan.state is not PreemptionState.WAITING, "it is asked again")
     for name in ("high-0", "high-1"):
         assert not (await rig.filter(name, "n1")).node_names
+
+
+async def test_a_comparison_that_fails_keeps_no_seat_closed(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rig.pod("low", cls="low", on="n0", cpu="2", grace=30)
+    await rig.group("high", 2, "high")
+    for at in range(2):
+        await rig.pod(f"high-{at}", cls="high", group="high")
+        await shown(rig, f"high-{at}")
+    await rig.preempt("high-0", n0=["low"])
+    await rig.until(lambda: rig.cached("low").deleting > 0, "low terminates")
+    thread, failed = rig.coordinator.thread, 0
+    check = thread.check
+
+    async def fails_once(*asked: Any, **options: Any) -> str | None:
+        nonlocal failed
+        failed += 1
+        if failed == 1:
+            raise ValueError("a defect")
+        return await check(*asked, **options)
+
+    monkeypatch.setattr(thread, "check", fails_once)
+    monkeypatch.setattr(executor, "unchanged", lambda *_: False)
+    plan = next(iter(rig.coordinator.reservations))
+    await gone(rig, "low")
+    await rig.until(lambda: plan.state is PreemptionState.OPEN, "the seats open")
+    assert failed > 1

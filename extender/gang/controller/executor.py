@@ -297,6 +297,9 @@ class Executor:
             blamed = await self.thread.to_blame(*asked, suspects) if why and suspects else ()
         except NotReady:
             return Checked(preemption.id, None)
+        except Exception:  # the machine waits for an answer
+            log.exception("seats could not be compared", gang=str(preemption.key))
+            return Checked(preemption.id, None)
         return Checked(preemption.id, why, blamed)
 
     # -- requests -------------------------------------------------------------------------
