@@ -126,7 +126,7 @@ async def test_a_tireless_squatter_gets_nobody_suspended_and_evictions_end() -> 
         await ends(rig, 2)
         refusal = await plan(rig)
         assert isinstance(refusal, Refusal)
-        why = "pods of namespace tenant came without passing filter (spec.nodeName) in the way of"
+        why = "pods of namespace tenant came or changed in the way of"
         assert why in " ".join(refusal.details)
         assert "suspended" not in rig.outcomes("high")
         assert rig.coordinator.admission.describe()["suspended"] == []

@@ -185,6 +185,8 @@ async def test_a_refusal_that_our_own_rules_explain_is_not_remembered_of_the_nod
         assert (await rig.filter(name, "elsewhere")).node_names == []
         await rig.until(lambda: preemption.over, "the plan is changed")
         assert "anti-affinity" in preemption.changed_for, preemption.changed_for
+        assert [pod.name for pod in preemption.displaced_by] == ["quiet"]
         again = await open_seats(rig)
+        assert again.replans == 0, "its label is its owner's to change"
         assert set(again.seats.values()) == {"n0", "n1"}
         await rig.until(lambda: rig.cache.pod_named("tenant", "quiet") is None, "it has gone")

@@ -1048,7 +1048,7 @@ class _Step:
         displaced_by = displaced_by or self.view.displaced_by(preemption, refused)
         if displaced_by:
             names = some(sorted(pod.key for pod in displaced_by))
-            why = f"{names} came without passing filter (spec.nodeName): {why}"
+            why = f"{names} came or changed in its way, past filter: {why}"
         preemption.displaced_by, preemption.changed_for = displaced_by, why
         self._enter(preemption, CHANGING)
         self._release(preemption, why)
@@ -1281,6 +1281,8 @@ class _Step:
             self._leaving(new)
         if old is not None and old.requests != new.requests:
             self._resized(old, new)
+        if old is not None and old.node and new.node and old.labels != new.labels:
+            self.book.unadmitted(new)  # rules may count it from now on
         if old is None and new.node:
             self._victims(SeenBack(new.uid))
         elif old is not None and old.node and not new.node:

@@ -445,8 +445,8 @@ class Reservations:
                 preemption.doubted = True
 
     def unadmitted(self, pod: Pod) -> None:
-        """A pod came to its node, or grew there, without an offer: plans of other namespaces are
-        not to blame for what they lack because of it."""
+        """A pod came to its node, grew there or has other labels, without an offer: plans of other
+        namespaces are not to blame for what they lack because of it."""
         beside = {hold.gang for hold in self.holds_on(pod.node)}
         for key, preemption in self._preemptions.items():
             if key not in beside and not preemption.counts(pod):

@@ -28,7 +28,7 @@ from extender.model.snapshot import EMPTY
 from extender.model.texts import counted, cut
 
 DID_NOT_GO = "did not terminate when they were evicted for"
-TOOK_SEATS = "came without passing filter (spec.nodeName) in the way of"
+TOOK_SEATS = "came or changed in the way of"
 FREE_TRIES = 1
 """So many plans that a namespace's pods were the end of have no consequence."""
 FIRST_SECONDS = 120.0
