@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import get_args
 
@@ -35,7 +36,9 @@ def paths(value: object, path: str = "") -> set[str]:
     return set().union(*(paths(each, f"{path}.{key}".lstrip(".")) for key, each in value.items()))
 
 
-def test_the_pages_are_as_the_code_has_them() -> None:
+def test_the_pages_are_as_the_code_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    if find_spec("grpc_tools") is None:  # ./run lint has it, and compares this page too
+        monkeypatch.delitem(reference.PAGES, "grpc.md")
     assert reference.main(["--check"]) == 0
 
 

@@ -15,6 +15,7 @@ from extender.cache import backoff
 from extender.gang.controller import executor, preconditions, record_objects, scheduling_cycle
 from extender.gang.controller.coordinator import Coordinator
 from extender.gang.controller.executor import Executor
+from extender.gang.controller.planner_thread import PlannerThread
 from extender.gang.controller.preconditions import Preconditions
 from extender.gang.controller.record_writer import RecordWriter
 from extender.gang.controller.records import Records
@@ -168,7 +169,10 @@ def _opens_blindly() -> list[tuple[Any, str, Any]]:
         past = preemption.state.value in ("evicting", "waiting", "open")
         return "" if past else problem(self, preemption)
 
-    return [(Preconditions, "problem", blind)]
+    async def unseen(self: Any, *asked: Any) -> str:
+        return ""
+
+    return [(Preconditions, "problem", blind), (PlannerThread, "check", unseen)]
 
 
 def _two_pictures() -> list[tuple[Any, str, Any]]:
@@ -261,7 +265,7 @@ MUTANTS = (
     Mutant("record-not-read-back", 5, ("record-left",), _record_not_read_back, (193, 351)),
     Mutant("never-compares", 6, ("vain", "closed"), _never_compares, (22, 58)),
     Mutant("takes-over-answered", 7, ("partial",), _takes_over_answered, (220, 1574)),
-    Mutant("opens-blindly", 8, ("partial",), _opens_blindly, (343, 625)),
+    Mutant("opens-blindly", 8, ("partial",), _opens_blindly, (620,)),
     Mutant("two-pictures", 9, ("error",), _two_pictures, (199, 334)),
     Mutant(
         "one-name-for-all-plans", 10, ("record", "unrecorded"), _one_name_for_all_plans, (34, 377)

@@ -7,7 +7,6 @@ from typing import Any
 
 from extender.cache.reflector import Reflector
 from extender.gang.controller.preconditions import Preconditions
-from extender.gang.core import refused_seats
 from extender.gang.core.last_check import LastCheck
 from extender.gang.core.preemption import _Step
 from extender.gang.core.reservations import Preemption, Reservations
@@ -74,11 +73,6 @@ def _refused_for_good() -> Patches:
     return [(NodeLists, "version", lambda self: 0)]
 
 
-def _each_question_counts() -> Patches:
-    """A question that comes twice is two attempts."""
-    return [(refused_seats, "ATTEMPT_SECONDS", 0.0)]
-
-
 def _robbed_and_to_blame() -> Patches:
     """Who came to a seat without an offer is not noted: the gang itself has failed."""
     return [(Reservations, "unadmitted", lambda self, pod: None)]
@@ -113,6 +107,5 @@ WORLD_MUTANTS = tuple(
         ("robbed-and-to-blame", ("preempts",), _robbed_and_to_blame, (2992,), "squatters"),
         ("rules-asked-once", ("preempts",), _rules_asked_once, (131,), "squatters-by-rule"),
         ("past-budgets", ("budget",), _past_budgets, (14, 34), "budgets"),
-        ("each-question-counts", ("preempts",), _each_question_counts, (400348,), "profiles"),
     )
 )
