@@ -145,8 +145,8 @@ class StandingChecks:
         else:
             self.hinder(now)
         seats = self._settings.seats
-        if coordinator.stale() is not None or not coordinator.leadership.acts:
-            self._idle.clear()  # on an old picture, or without the lease, nothing is decided
+        if coordinator.readiness.behind() or not coordinator.leadership.acts:
+            self._idle.clear()  # while a watch is down, or without the lease, no seat opens
         idle = {}
         for preemption in coordinator.reservations:
             key, state, since = str(preemption.key), preemption.state.value, preemption.since
