@@ -315,8 +315,7 @@ async def test_a_plan_that_ends_without_a_part_leaves_the_gang_in_part(
     stub: Any = SimpleNamespace(warn=lambda *_: None, wall=lambda: 0.0, spawn=None)
     decided: list[Decision] = []
     term: Any = SimpleNamespace(settings=Settings(), evictor=stub, leadership=stub, clocks=stub)
-    waiting = SimpleNamespace(rolled_back=Counter())
-    reading: Any = SimpleNamespace(present_gang=lambda _: gang, waiting=waiting)
+    reading: Any = SimpleNamespace(present_gang=lambda _: gang, waiting=None)
     telling: Any = SimpleNamespace(
         notices=stub, background=stub, decisions=SimpleNamespace(decide=decided.append)
     )

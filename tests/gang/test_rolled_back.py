@@ -44,8 +44,8 @@ async def test_nobody_is_rolled_back_while_a_member_is_on_its_way_to_its_seat() 
         await rig.rounds()
         assert await rig.names() == set(HIGH)
         await rig.bind("high-1", seat)
-        rolled_back = rig.coordinator.partly_bound.rolled_back
-        await rig.until(lambda: not rolled_back[rig.resolver_key("high-0")], "it is decided")
+        rolled_back = rig.coordinator.partly_bound.waiting.rolled_back
+        await rig.until(lambda: not rolled_back(rig.resolver_key("high-0")), "it is decided")
         assert await rig.names() == set(HIGH)
         assert rig.coordinator.partly_bound.counted["rolled-back"] == 0
 

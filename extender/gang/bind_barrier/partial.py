@@ -48,10 +48,10 @@ class PartlyBound:
         self._clocks = term.clocks
         self._spawn = telling.background.spawn
         self._reading = reading
+        self.waiting = reading.waiting
         self._decisions = telling.decisions
         self._executor = executor
         self._barrier = term.settings.bind.enabled
-        self.rolled_back = reading.waiting.rolled_back
         self._told: set[str] = set()
         """Plans in flight that were told of already."""
         self._bound: dict[str, set[str]] = {}
@@ -84,7 +84,7 @@ class PartlyBound:
         ):
             self._tell(preemption, why)
             if self._roll_back:
-                self.rolled_back[preemption.key] += 1
+                self.waiting.rollback_began(preemption.key)
                 self._spawn(self._undo(preemption, sitting, why))
         self._told.discard(preemption.id)
 
@@ -137,9 +137,7 @@ class PartlyBound:
             if self._short(preemption, uids):
                 await self._remove(preemption, uids, why)
         finally:
-            self.rolled_back -= Counter(
-                [preemption.key]
-            )  # no entry is left of a gang that is done with
+            self.waiting.rollback_ended(preemption.key)
 
     def _on_the_way(self, uid: str) -> bool:
         """Whether a member that was given its seat may still be bound there.

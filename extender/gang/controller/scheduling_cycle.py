@@ -354,7 +354,7 @@ class SchedulingCycle:
             self._admission.searched(gang, self._clocks.monotonic() - began)
 
     def _rolled_back(self, gang: Gang) -> Refusal | None:
-        if not self._waiting.rolled_back[gang.key]:
+        if not self._waiting.rolled_back(gang.key):
             return None
         message = "it was bound in part, and its bound members are deleted first (seats.rollback)"
         return Refusal(gang=gang.key, code=Code.SETTLING, message=message)

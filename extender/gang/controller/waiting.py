@@ -81,8 +81,8 @@ class Waiting:
         self._retry_seconds = retry_seconds
         self._longest_retry = longest_retry
         self._settle_seconds = settle_seconds
-        self.rolled_back: Counter[GangKey] = Counter()
-        """Gangs of which bound members are about to be deleted: none of these counts as theirs."""
+        self._rolled_back: Counter[GangKey] = Counter()
+        """How many plans of a gang have bound members that are about to be deleted."""
         self._refused: TTLCache[GangKey, _Answered] = self._table()
         self._penalties: TTLCache[GangKey, _Penalty] = self._table()
         self._grown: TTLCache[GangKey, float] = self._table()
@@ -92,6 +92,19 @@ class Waiting:
     def _table(self) -> TTLCache[GangKey, Any]:
         """Nothing here matters for longer than a while; gangs come and go for ever."""
         return TTLCache(maxsize=MAX_GANGS, ttl=MEMORY_SECONDS, timer=self._clocks.monotonic)
+
+    def rollback_began(self, key: GangKey) -> None:
+        """Bound members of a plan of the gang are about to be deleted (seats.rollback)."""
+        self._rolled_back[key] += 1
+
+    def rollback_ended(self, key: GangKey) -> None:
+        """They are deleted, or stay after all; no entry is left of a gang that is done with."""
+        self._rolled_back -= Counter([key])
+
+    def rolled_back(self, key: GangKey) -> bool:
+        """Whether bound members of the gang are about to be deleted: none of them counts as its
+        own."""
+        return self._rolled_back[key] > 0
 
     def kept(self, key: GangKey, version: Version) -> Refusal | None:
         """Return the last refusal if it still stands.
