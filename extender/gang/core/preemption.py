@@ -1048,7 +1048,7 @@ class _Step:
         displaced_by = displaced_by or self.view.displaced_by(preemption, refused)
         if displaced_by:
             names = some(sorted(pod.key for pod in displaced_by))
-            why = f"{names} came or changed in its way, past filter: {why}"
+            why = f"{names} came or changed in its way without a filter call: {why}"
         preemption.displaced_by, preemption.changed_for = displaced_by, why
         self._enter(preemption, CHANGING)
         self._release(preemption, why)
