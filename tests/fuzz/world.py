@@ -11,6 +11,7 @@ from copy import deepcopy
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from extender.cache import followed_resources
@@ -30,7 +31,7 @@ from extender.gang.core.last_check import KeptGangs
 from extender.gang.incremental.protection import MIRROR_ANNOTATION, Protections
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
-from extender.gang.plan.question import GangQuestion
+from extender.gang.plan.question import GangQuestion, SeatsQuestion
 from extender.gang.plan.single import single_gang
 from extender.gang.plan.validity import present, unit_problem
 from extender.groups.composite import chain_of
@@ -284,12 +285,12 @@ class World:
     def _blame(self, seats: dict[str, str], came: list[Pod]) -> None:
         """Who is told to keep members off their seats does so, and nobody who does is left out."""
         state = self.snapshot()
-        gang = self.resolver.resolve(WORK, state)
+        asked = SeatsQuestion(self.resolver.resolve(WORK, state), seats, state)
 
         def fine(out: Sequence[Pod]) -> bool:
-            return not self.planner.check(gang, seats, (), state, (), out)
+            return not self.planner.check(replace(asked, beside=out))
 
-        blamed = self.planner.to_blame(gang, seats, (), state, (), (), came)
+        blamed = self.planner.to_blame(asked, came)
         self.seen["blamed"] += len(blamed)
         if not fine(()) and fine(came) and not fine(blamed):
             raise Broken(f"{[pod.name for pod in came]} keep members off, and are not blamed")

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.plan.planner import Planner
-from extender.gang.plan.question import GangQuestion
+from extender.gang.plan.question import GangQuestion, SeatsQuestion
 from extender.groups.resolver import Resolver
 from extender.model.objects import (
     DisruptionBudget,
@@ -262,7 +262,7 @@ def test_one_snapshot_is_taken_in_once(monkeypatch: pytest.MonkeyPatch) -> None:
     first = planner.plan(GangQuestion(gang, state))
     assert planner.plan(GangQuestion(gang, state)) == first
     assert isinstance(first, Plan)
-    assert planner.check(gang, {s.uid: s.node for s in first.seats}, (), state, ()) == ""
+    assert planner.check(SeatsQuestion(gang, {s.uid: s.node for s in first.seats}, state)) == ""
     assert len(taken) == 1
     planner.see(replace(state, generation=state.generation + 1))
     assert len(taken) == 2
@@ -277,20 +277,24 @@ def test_seats_are_checked_against_the_cluster_as_it_is_now() -> None:
     )
     wanted = resolver.resolve(gang_key("high"), state)
     taken = {high[0].uid: "n0", high[1].uid: "n1"}
-    assert planner.check(wanted, taken, (), state, ()) == ""
+    assert planner.check(SeatsQuestion(wanted, taken, state)) == ""
     gone = snapshot(NODES[1:], high, [group("high", 2)])
-    assert planner.check(wanted, taken, (), gone, ()) == "node n0 is gone"
-    assert "stranger is not pending" in planner.check(wanted, {"stranger": "n0"}, (), state, ())
+    assert planner.check(SeatsQuestion(wanted, taken, gone)) == "node n0 is gone"
+    assert "stranger is not pending" in planner.check(
+        SeatsQuestion(wanted, {"stranger": "n0"}, state)
+    )
     full = snapshot(NODES, [*high, pod("other", on="n0", cpu=4)], [group("high", 2)])
-    assert planner.check(wanted, taken, (), full, ()).startswith("high-0 on n0: ")
+    assert planner.check(SeatsQuestion(wanted, taken, full)).startswith("high-0 on n0: ")
     other = Victim(uid="uid-other", namespace="default", name="other", node="n0", priority=0)
     went = Victim(uid="went", namespace="default", name="went", node="n1", priority=0)
-    assert planner.check(wanted, taken, (other, went), full, ()) == ""
+    assert planner.check(SeatsQuestion(wanted, taken, full, (other, went))) == ""
     own = Hold(wanted.key, HIGH, high[0].uid, "n0", (("cpu", 3000),))
-    assert planner.check(wanted, taken, (), state, (own,)) == ""
+    assert planner.check(SeatsQuestion(wanted, taken, state, (), (own,))) == ""
     theirs = replace(own, gang=gang_key("others"), uid="uid-theirs")
     beside = snapshot(NODES, [*high, pod("theirs")], [group("high", 2)])
-    assert planner.check(wanted, taken, (), beside, (own, theirs)).startswith("high-0 on n0: ")
+    assert planner.check(SeatsQuestion(wanted, taken, beside, (), (own, theirs))).startswith(
+        "high-0 on n0: "
+    )
 
 
 def test_each_victim_is_told_why_it_goes() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from extender.gang.core.reservations import Preemption, Reservations
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import SeatsQuestion
 from extender.gang.plan.trial import failures
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.resolver import Resolver
@@ -36,7 +37,8 @@ def blamed(members: int, suspects: list[Pod]) -> list[str]:
         Hold(gang=gang.key, priority=9, uid=each.uid, node=seats[each.uid], requests=each.requests)
         for each in waiting
     ]
-    found = Planner(Settings(), RESOLVER).to_blame(gang, seats, [], state, holds, (), suspects)
+    asked = SeatsQuestion(gang, seats, state, (), holds)
+    found = Planner(Settings(), RESOLVER).to_blame(asked, suspects)
     return [each.name for each in found]
 
 

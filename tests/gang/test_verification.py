@@ -186,3 +186,15 @@ async def test_seats_of_other_gangs_are_taken_and_their_victims_gone(bed: Bed) -
         {("high-0", "n3"), ("high-1", "n2")},
     )
     assert {victim.name for victim in judged.gone} == {*LOW, "alone-2", "alone-3"}
+
+
+def defect(question: VerifierQuestion) -> Sequence[SeatVerdict]:
+    raise ValueError("a defect")
+
+
+async def test_a_defect_evicts_no_pod_and_keeps_no_plan_waiting(bed: Bed) -> None:
+    await full_cluster(bed)
+    bed.judge.says = defect
+    await bed.preempt("high-0", n0=["low-0"])
+    await bed.until(lambda: len(bed.judge.asked) > 1, "another plan is made")
+    assert await bed.names() == {*LOW, *HIGH}

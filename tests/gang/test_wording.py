@@ -24,6 +24,7 @@ from extender.gang.core.reservations import Preemption
 from extender.gang.plan.booking import Booking
 from extender.gang.plan.eviction_budget import EvictionBudget
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import SeatsQuestion
 from extender.gang.plan.suspension import GiveUps
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.status.group_conditions import condition_of
@@ -212,7 +213,7 @@ def cordoned() -> str:
     state = cluster(high(), nodes=nodes)
     seats = {each.uid: f"n{at}" for at, each in enumerate(high())}
     planner = Planner(Settings(), Resolver(Settings().groups))
-    return planner.check(resolved(state), seats, (), state, ())
+    return planner.check(SeatsQuestion(resolved(state), seats, state))
 
 
 SEATED = cluster(gang("high", 4))

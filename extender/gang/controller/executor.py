@@ -73,6 +73,7 @@ from extender.gang.core.victim_group import (
     Rested,
     Unmark,
 )
+from extender.gang.plan.question import SeatsQuestion
 from extender.gang.plan.validity import unchanged
 from extender.gang.tell.decisions import Decision
 from extender.gang.tell.listener import Removal
@@ -231,10 +232,11 @@ class Executor:
                     return RecordFailed(preemption.id, str(failed))
                 return Recorded(preemption.id)
             case Check(preemption):
-                checked = await self._checked(preemption)
-                if checked.why == "":
-                    checked = await self._verification.checked(preemption)
-                return checked
+                try:
+                    return await self._checked(preemption)
+                except Exception:  # the machine waits for an answer
+                    log.exception("seats could not be compared", gang=str(preemption.key))
+                    return Checked(preemption.id, None)
             case ReadBudgets(preemption, names, accepted, reads, seconds):
                 await asyncio.sleep(seconds)
                 try:
@@ -274,14 +276,14 @@ class Executor:
         return Rehearsed(preemption.id)
 
     async def _checked(self, preemption: Preemption) -> Checked:
-        """Ask every rule of the seats that no member may be on its way to."""
+        """Ask every rule of the seats that no member may be on its way to, then the verifier."""
         snapshot = self.preconditions.shown()
         gang = self.preconditions.gang(preemption, snapshot)
         if gang is None:
             return Checked(preemption.id, f"members of {preemption.key} are gone")
         plan, seen = preemption.plan, preemption.seen
         if seen is not None and unchanged(plan, gang, seen, snapshot):
-            return Checked(preemption.id, "")
+            return await self._verification.checked(preemption)
         coming = preemption.answered | preemption.presumed
         seats = {uid: node for uid, node in preemption.seats.items() if uid not in coming}
         going, holds = preemption.victims | preemption.waits, self.plans.reservations.holds()
@@ -291,14 +293,13 @@ class Executor:
             gone |= other.victims | other.waits
         beside = [each for uid, each in gone.items() if uid not in going]
         suspects = [pod for uid, pod in preemption.unadmitted.items() if uid not in gone]
-        asked = (gang, seats, list(going.values()), snapshot, holds, beside)
+        asked = SeatsQuestion(gang, seats, snapshot, list(going.values()), holds, beside)
         try:
-            why = await self.thread.check(*asked)
-            blamed = await self.thread.to_blame(*asked, suspects) if why and suspects else ()
+            why = await self.thread.check(asked)
+            if why == "":
+                return await self._verification.checked(preemption)
+            blamed = await self.thread.to_blame(asked, suspects) if why and suspects else ()
         except NotReady:
-            return Checked(preemption.id, None)
-        except Exception:  # the machine waits for an answer
-            log.exception("seats could not be compared", gang=str(preemption.key))
             return Checked(preemption.id, None)
         return Checked(preemption.id, why, blamed)
 

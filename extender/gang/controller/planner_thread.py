@@ -24,12 +24,12 @@ import structlog
 
 from extender.gang.controller.heartbeats import Heartbeats
 from extender.gang.plan.planner import Planner
-from extender.gang.plan.question import GangQuestion, Masks
+from extender.gang.plan.question import GangQuestion, Masks, SeatsQuestion
 from extender.gang.runtime.clocks import Clocks
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.objects import Pod
-from extender.model.plan import Hold, Plan, Refusal, Victim
+from extender.model.plan import Hold, Plan, Refusal
 from extender.model.snapshot import Snapshot
 from extender.search import highs
 
@@ -179,41 +179,18 @@ class PlannerThread:
         """Ask the planner something that is answered without a search. Raises as ``plan``."""
         return await self._run(lambda: question(self.planner))
 
-    async def check(
-        self,
-        gang: Gang,
-        seats: Mapping[str, str],
-        going: Sequence[Victim],
-        snapshot: Snapshot,
-        holds: Sequence[Hold],
-        beside: Sequence[Victim] = (),
-    ) -> str | None:
+    async def check(self, asked: SeatsQuestion) -> str | None:
         """As Planner.check; None where that cannot be told in time. Raises NotReady after
         ``close``."""
         try:
-            return await self.ask(
-                lambda planner: planner.check(gang, seats, going, snapshot, holds, beside)
-            )
+            return await self.ask(lambda planner: planner.check(asked))
         except Overran:
             return None
 
-    async def to_blame(
-        self,
-        gang: Gang,
-        seats: Mapping[str, str],
-        going: Sequence[Victim],
-        snapshot: Snapshot,
-        holds: Sequence[Hold],
-        beside: Sequence[Victim],
-        suspects: Sequence[Pod],
-    ) -> Sequence[Pod]:
+    async def to_blame(self, asked: SeatsQuestion, suspects: Sequence[Pod]) -> Sequence[Pod]:
         """As Planner.to_blame; nobody where that cannot be told in time. Raises as ``check``."""
         try:
-            return await self.ask(
-                lambda planner: planner.to_blame(
-                    gang, seats, going, snapshot, holds, beside, suspects
-                )
-            )
+            return await self.ask(lambda planner: planner.to_blame(asked, suspects))
         except Overran:
             return ()
 

@@ -30,7 +30,7 @@ from extender.gang.fairness.fair_lock import FairLock
 from extender.gang.plan.candidates import Candidates
 from extender.gang.plan.fair_turns import Turn
 from extender.gang.plan.lists import beside_nominations
-from extender.gang.plan.question import GangQuestion, Masks, both
+from extender.gang.plan.question import GangQuestion, Masks, SeatsQuestion, both
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import NOT_COMPARED, gangs_of, present, unchanged
 from extender.gang.tell.decisions import (
@@ -453,8 +453,7 @@ class SchedulingCycle:
             await self._take_in(snapshot)
             began = self._clocks.monotonic()
             answer = await self.planner_thread.plan(gang, snapshot, holds, masks, offered)
-            words = self._evidence.refused_words(gang) if isinstance(answer, Refusal) else []
-            if words and isinstance(answer, Refusal):
+            if isinstance(answer, Refusal) and (words := self._evidence.refused_words(gang)):
                 why = f"{answer.message}; kube-scheduler's own filters refused {some(words)}"
                 answer = replace(answer, message=why)
             return answer
@@ -494,7 +493,8 @@ class SchedulingCycle:
             present = self._gang_now(gang, newest)
             going = (*draft.victims.values(), *draft.waits.values())
             holds = self._holds_but({*plan.takes_over, gang.key})
-            why = await self.planner_thread.check(present, draft.seats, going, newest, holds)
+            asked = SeatsQuestion(present, draft.seats, newest, going, holds)
+            why = await self.planner_thread.check(asked)
             if why != "":
                 return NOT_COMPARED if why is None else why
         if draft.victims and self._volumes_changed(draft, gang, snapshot, newest):

@@ -48,7 +48,7 @@ from extender.gang.plan.devices import (
 from extender.gang.plan.explain import MOST_LINE, Refused, explain_plan, explain_refusal, with_wish
 from extender.gang.plan.followers import with_followers
 from extender.gang.plan.nominated import nominated_seats
-from extender.gang.plan.question import GangQuestion, Masks
+from extender.gang.plan.question import GangQuestion, Masks, SeatsQuestion
 from extender.gang.plan.quorum_words import members_there
 from extender.gang.plan.schedulers import NO_ASKER, seated_by
 from extender.gang.plan.seating_order import Failed
@@ -362,38 +362,20 @@ class Planner:
                 _strike(struck, trial)
         raise AssertionError("every try ends with an answer or is counted")
 
-    def check(
-        self,
-        gang: Gang,
-        seats: Mapping[str, str],
-        going: Iterable[Victim],
-        snapshot: Snapshot,
-        holds: Iterable[Hold],
-        beside: Iterable[Victim | Pod] = (),
-    ) -> str:
-        """Return why the seats (uid -> node) cannot all be taken now, "" when they can.
+    def check(self, asked: SeatsQuestion) -> str:
+        """Return why the seats cannot all be taken now, "" when they can. Every rule is asked."""
+        return self._failed(asked)[0]
 
-        Every rule is asked, with those in ``going`` gone and all other seats taken. ``beside``:
-        pods that count as gone too, and do not go for these seats.
-        """
-        return self._failed(gang, seats, going, snapshot, holds, beside)[0]
-
-    def _failed(
-        self,
-        gang: Gang,
-        seats: Mapping[str, str],
-        going: Iterable[Victim],
-        snapshot: Snapshot,
-        holds: Iterable[Hold],
-        beside: Iterable[Victim | Pod],
-    ) -> tuple[str, Failed]:
+    def _failed(self, asked: SeatsQuestion) -> tuple[str, Failed]:
         """As ``check``, with the seats that break a rule."""
+        seats, snapshot = asked.seats, asked.snapshot
         view = self.see(snapshot)
-        others = [hold for hold in holds if hold.uid not in seats]
-        own = [pod for victim in going if (pod := present(victim, snapshot)) is not None]
-        leaving = [*own, *(pod for each in beside if (pod := present(each, snapshot)) is not None)]
+        others = [hold for hold in asked.holds if hold.uid not in seats]
+        own = [pod for each in asked.going if (pod := present(each, snapshot)) is not None]
+        beside = [pod for each in asked.beside if (pod := present(each, snapshot)) is not None]
+        leaving = [*own, *beside]
         after = view_after(view, snapshot, leaving, others, set())
-        members = {pod.uid: pod for pod in gang.pending}
+        members = {pod.uid: pod for pod in asked.gang.pending}
         for uid, node in seats.items():
             if node not in snapshot.nodes:
                 return f"node {node} is gone", []
@@ -407,27 +389,18 @@ class Planner:
         why = "; ".join(f"{pod.name} on {node}: {why}" for pod, node, why in failed[:3])
         return why, failed
 
-    def to_blame(
-        self,
-        gang: Gang,
-        seats: Mapping[str, str],
-        going: Sequence[Victim],
-        snapshot: Snapshot,
-        holds: Sequence[Hold],
-        beside: Sequence[Victim],
-        suspects: Sequence[Pod],
-    ) -> list[Pod]:
+    def to_blame(self, asked: SeatsQuestion, suspects: Sequence[Pod]) -> list[Pod]:
         """Return those of the suspects without which seats that cannot be taken (``check``) could
         be, each of them needed for that; none where they could not even without all of them.
 
         Not all such seats are asked about: everybody else waits for the answer.
         """
 
-        def failed(of: Mapping[str, str], out: Sequence[Pod]) -> tuple[str, Failed]:
-            return self._failed(gang, of, going, snapshot, holds, (*beside, *out))
+        def failed(seats: Mapping[str, str], out: Sequence[Pod]) -> tuple[str, Failed]:
+            return self._failed(replace(asked, seats=seats, beside=(*asked.beside, *out)))
 
-        found = [pod for pod in suspects if present(pod, snapshot) is not None]
-        missed = failed(seats, ())[1] if found else []
+        found = [pod for pod in suspects if present(pod, asked.snapshot) is not None]
+        missed = failed(asked.seats, ())[1] if found else []
         few = {pod.uid: node for pod, node, _ in missed[:MOST_MISSED]}
 
         def fine(out: Sequence[Pod]) -> bool:
@@ -477,11 +450,12 @@ class Planner:
                 return f"PodDisruptionBudget {budget.namespace}/{budget.name} does not allow both"
         seats = {seat.uid: seat.node for seat in plan.seats}
         going = (*mine.values(), *(victim for victim, _ in others))
-        why = self.check(gang, seats, going, snapshot, holds) if others else ""
+        asked = SeatsQuestion(gang, seats, snapshot, going, holds)
+        why = self.check(asked) if others else ""
         for other, nodes in seated:
             waiting = {pod.uid for pod in other.pending}
             left = {uid: node for uid, node in nodes.items() if uid in waiting}
-            why = why or self.check(other, left, going, snapshot, holds)
+            why = why or self.check(replace(asked, gang=other, seats=left))
         return why
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from extender.model.gang import Gang
-from extender.model.plan import Hold
+from extender.model.objects import Pod
+from extender.model.plan import Hold, Victim
 from extender.model.snapshot import Snapshot
 
 Masks = Mapping[str, frozenset[str]]
@@ -30,6 +31,21 @@ class GangQuestion(Struct, frozen=True):
     quick: bool = False
     """Others wait meanwhile: beside the question only such changes are tried as cost no more than
     it does (extender.gang.plan.changes)."""
+
+
+class SeatsQuestion(Struct, frozen=True):
+    """Can these seats be taken, on this snapshot?"""
+
+    gang: Gang
+    seats: Mapping[str, str]
+    """Uid of a member -> its node."""
+    snapshot: Snapshot
+    going: Sequence[Victim] = ()
+    """Pods that are gone by then."""
+    holds: Sequence[Hold] = ()
+    """Untaken seats of every gang: those of others count as taken."""
+    beside: Sequence[Victim | Pod] = ()
+    """Pods that count as gone too, and are not evicted for these seats."""
 
 
 def both(masks: Masks, more: Masks) -> Masks:
