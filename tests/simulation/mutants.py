@@ -261,10 +261,10 @@ MUTANTS = (
     Mutant("equal-priority-victims", 1, ("priority",), _equal_priority_victims, (18, 21)),
     Mutant("forgets-begun-units", 2, ("half-gone",), _forgets_begun_units, (115, 910)),
     Mutant("silent-refusals", 3, ("unreported",), _silent_refusals, (32, 57)),
-    Mutant("resumes-blindly", 4, ("vain", "closed", "partial"), _resumes_blindly, (58, 116)),
+    Mutant("resumes-blindly", 4, ("vain", "closed", "partial"), _resumes_blindly, (2349,)),
     Mutant("record-not-read-back", 5, ("record-left",), _record_not_read_back, (193, 351)),
-    Mutant("never-compares", 6, ("vain", "closed"), _never_compares, (22, 58)),
-    Mutant("takes-over-answered", 7, ("partial",), _takes_over_answered, (220, 1574)),
+    Mutant("never-compares", 6, ("vain", "closed"), _never_compares, (202,)),
+    Mutant("takes-over-answered", 7, ("partial",), _takes_over_answered, (812,)),
     Mutant("opens-blindly", 8, ("partial",), _opens_blindly, (620,)),
     Mutant("two-pictures", 9, ("error",), _two_pictures, (199, 334)),
     Mutant(
