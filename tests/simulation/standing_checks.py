@@ -68,7 +68,7 @@ class StandingChecks:
         """Until when the API server's misbehaviour, or our being down, excuses half a unit."""
         self.came: dict[str, float] = {}
         """Node -> when a pod last came there without being scheduled."""
-        self._idle: dict[str, float] = {}
+        self._idle: dict[tuple[str, str], float] = {}  # by the plan's id and the state
         self._held: dict[str, float] = {}
         """Node, or uid of a pod that has a plan -> when a seat was last held there, or for it."""
         self._still = 0.0
@@ -147,7 +147,7 @@ class StandingChecks:
         seats = self._settings.seats
         if coordinator.readiness.behind() or not coordinator.leadership.acts:
             self._idle.clear()  # while a watch is down, or without the lease, no seat opens
-        idle = {}
+        idle: dict[tuple[str, str], float] = {}
         for preemption in coordinator.reservations:
             key, state, since = str(preemption.key), preemption.state.value, preemption.since
             if state == "open":
@@ -169,9 +169,10 @@ class StandingChecks:
                 and preemption.plan.victims
                 and not any(cache.pod(victim.uid) for victim in going)
             ):
-                idle[key] = self._idle.get(key, now)
+                at = (preemption.id, state)
+                idle[at] = self._idle.get(at, now)
                 # Another plan is searched for up to three times, and a search may be slow.
-                if now - idle[key] > (4 * SLACK if state == "changing" else SLACK):
+                if now - idle[at] > (4 * SLACK if state == "changing" else SLACK):
                     self._broken("closed", f"{state}: the victims of {key} are gone")
         self._idle = idle
 
