@@ -206,3 +206,24 @@ async def test_a_pod_that_was_offered_the_node_is_no_squatter() -> None:
         assert preemption.unadmitted == {}, "its volume may have taken longer than offers are kept"
         rig.coordinator.observe(None, replace(pod, uid="other", node="n0"))
         assert list(preemption.unadmitted) == ["other"]
+
+
+async def test_any_number_of_pods_after_it_hides_no_squatter() -> None:
+    """Those that go again are forgotten, those that stay are as many as the nodes hold."""
+    async with rigged(ONCE) as rig:
+        await rig.client.create("/api/v1/namespaces", {"metadata": {"name": "tenant"}})
+        await squat(rig, "robber", "n0")
+        await rig.until(lambda: rig.cache.pod_named("tenant", "robber") is not None, "robber")
+        robber = rig.cache.pod_named("tenant", "robber")
+        assert robber is not None
+        await rig.gang("high", 2, "high")
+        preemption = await plan(rig)
+        assert isinstance(preemption, Preemption)
+        rig.coordinator.observe(None, robber)
+        decoys = [replace(robber, uid=f"d{i}", name=f"d{i}", requests=()) for i in range(3000)]
+        for decoy in decoys:
+            rig.coordinator.observe(None, decoy)
+        assert robber.uid in preemption.unadmitted
+        for decoy in decoys:
+            rig.coordinator.observe(decoy, None)
+        assert list(preemption.unadmitted) == [robber.uid]

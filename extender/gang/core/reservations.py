@@ -23,9 +23,6 @@ from extender.model.objects import GangKey, Node, Pod, Requests
 from extender.model.plan import Hold, LeavingPod, Plan, Seat, Victim
 from extender.model.snapshot import Snapshot
 
-MOST_UNADMITTED = 1024
-"""More are not kept of a plan, the oldest go: how many pods are made is for a tenant to choose."""
-
 
 class Tries(Struct):
     """What kube-scheduler has made of one member's open seat (refused_seats.py, requeuing.py)."""
@@ -401,7 +398,11 @@ class Reservations:
                 self.touched(node)
 
     def pod_left(self, node: str, uid: str) -> None:
-        """Forget a leaving pod: its room is really free now."""
+        """Forget a leaving pod: its room is really free now, and it is in nobody's way."""
+        for preemption in self._preemptions.values():
+            came = uid in preemption.unadmitted
+            if came and all(victim.uid != uid for victim in preemption.plan.victims):
+                del preemption.unadmitted[uid]  # a victim's namespace is charged for it
         leaving = self._leaving.get(node)
         if leaving is not None and leaving.pop(uid, None) is not None:
             self.version += 1
@@ -454,10 +455,7 @@ class Reservations:
             preemption.unchecked = True
             if key.namespace == pod.namespace:
                 continue
-            preemption.unadmitted.pop(pod.uid, None)
             preemption.unadmitted[pod.uid] = pod
-            while len(preemption.unadmitted) > MOST_UNADMITTED:
-                del preemption.unadmitted[next(iter(preemption.unadmitted))]
 
     def nodes(self) -> set[str]:
         """Return the nodes on which a seat is held, or room is booked."""
