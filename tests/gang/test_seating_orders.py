@@ -7,6 +7,7 @@ order only, and nothing is called proved that only some orders bear out.
 from __future__ import annotations
 
 from collections import Counter
+from time import monotonic, thread_time
 
 import pytest
 from msgspec.structs import replace
@@ -30,7 +31,7 @@ from extender.model.plan import Plan, Proof, Refusal
 from extender.settings.settings import Settings
 from tests.gang import orders
 from tests.gang.orders import HOST, ZONE, Bound, Kind, Rules, World
-from tests.gang.world import NOW, evicted, group, node, plan_for, pod, seats, snapshot
+from tests.gang.world import NOW, evicted, gang_key, group, node, plan_for, pod, seats, snapshot
 
 KEY = GangKey("volcano", "default", "g")
 RESOLVER = Resolver(Settings().groups)
@@ -194,3 +195,44 @@ def test_orders_are_gone_through_within_bounds(
     plan = plan_for(snapshot(nodes, [*low, *members], [group("g", 20)]), "g")
     assert len(evicted(plan)) == 20
     assert len(set(seats(plan).values())) == 20
+
+
+EVEN = (Rules(spread=((ZONE, 2, "job"), (HOST, 1, "job"))), Rules(spread=((HOST, 2, "job"),)))
+FIVE = (
+    Rules(spread=((ZONE, 1, "x"), (HOST, 5, "job"))),
+    Rules(spread=((HOST, 5, "x"), (ZONE, 5, "x"))),
+)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "zones", "cpus", "rules"),
+    [(4000, 7, (3, 2), EVEN), (500, 400, (2, 2, 2, 8), FIVE)],
+    ids=["what is set up for each rule", "what explains a refusal"],
+)
+def test_many_members_over_two_keys_are_answered_soon_after_the_deadline(
+    nodes: int, zones: int, cpus: tuple[int, ...], rules: tuple[Rules, Rules]
+) -> None:
+    there = [
+        node(f"n{at}", cpu=cpus[at % len(cpus)], labels={ZONE: f"z{at % zones}"})
+        for at in range(nodes)
+    ]
+    low = [pod(f"low-{at}", cpu=1, on=f"n{at}") for at in range(nodes)]
+    members = [
+        pod(
+            f"g-{i}",
+            cpu=1 + i % 2,
+            priority=9,
+            group="g",
+            labels={"app": "job"},
+            shape=shape(rules[i % 2]),
+        )
+        for i in range(2000)
+    ]
+    state = snapshot(there, [*low, *members], [group("g", 2000)])
+    resolver = Resolver(Settings().groups)
+    gang = resolver.resolve(gang_key("g"), state)
+    planner = Planner(Settings(), resolver)
+    planner.see(state)
+    began = thread_time()
+    planner.plan(GangQuestion(gang, state), deadline=monotonic() + 0.5)
+    assert thread_time() - began < 4.0

@@ -12,6 +12,9 @@ has an answer where nothing else comes to an end. Proved is nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush
+
+from msgspec.structs import replace
 
 from extender.search.problem import Problem, Vector
 from extender.search.problem.cost import broken_budgets, is_free
@@ -43,6 +46,16 @@ def first_fit(
     return seating.seats(), tuple(sorted(seating.gone))
 
 
+def seated_without(problem: Problem, nodes: Sequence[int]) -> tuple[int, ...]:
+    """(C,) members that find a seat on these nodes, one class after the other, with every unit
+    gone whatever the budgets say."""
+    unbounded = replace(problem, budgets=tuple(replace(b, hard=False) for b in problem.budgets))
+    seating = _Seating(unbounded, nodes, Stop())
+    seating.choose(range(len(problem.units)))
+    seating.all_sit()
+    return tuple(cls.count - left for cls, left in zip(problem.classes, seating.left, strict=True))
+
+
 class _Seating:
     def __init__(self, problem: Problem, nodes: Sequence[int], stop: Stop) -> None:
         self.problem = problem
@@ -63,6 +76,8 @@ class _Seating:
         """(id of a cap, domain) -> members there."""
         self._there = [list(rule.most) for rule in problem.spreads]
         self._low = [list(rule.fewest) for rule in problem.spreads]
+        self._least = [min(low, default=0) for low in self._low]
+        """(S,) the count of each rule's emptiest domain."""
         self._taken = [0] * len(problem.budgets)
 
     def choose(self, units: Iterable[int]) -> None:
@@ -140,25 +155,30 @@ class _Seating:
         inside: dict[int, list[int]] = {}
         for n in reversed(open_nodes):
             inside.setdefault(rule.domain[n], []).append(n)
-        moved = True
-        while moved and self._seated(c) < goal:
+        there = self._there[bound[0]]
+        emptiest = [(there[d] if d >= 0 else -1, d) for d in inside]
+        heapify(emptiest)
+        uneven: list[tuple[int, int]] = []
+        while emptiest and self._seated(c) < goal:
             self.stop.check_first()
-            moved = False
-            for d in sorted(inside, key=lambda d: (self._there[bound[0]][d] if d >= 0 else -1, d)):
-                while inside[d] and self._fits(c, inside[d][-1]) <= 0:
-                    inside[d].pop()
-                here = next(
-                    (
-                        n
-                        for n in reversed(inside[d])
-                        if self._fits(c, n) > 0 and all(self._even(i, n) for i in bound)
-                    ),
-                    None,
-                )
-                if here is not None:
-                    self._take(c, here, 1)
-                    moved = True
-                    break
+            _, d = at = heappop(emptiest)
+            while inside[d] and self._fits(c, inside[d][-1]) <= 0:
+                inside[d].pop()
+            here = next(
+                (
+                    n
+                    for n in reversed(inside[d])
+                    if self._fits(c, n) > 0 and all(self._even(i, n) for i in bound)
+                ),
+                None,
+            )
+            if here is not None:
+                self._take(c, here, 1)
+                heappush(emptiest, (there[d] if d >= 0 else -1, d))
+                while uneven:  # with one more in this domain they may be even
+                    heappush(emptiest, uneven.pop())
+            elif inside[d]:
+                uneven.append(at)
 
     def _even(self, index: int, n: int) -> bool:
         """Whether the spread rule lets a member of a bound class sit there next."""
@@ -166,7 +186,7 @@ class _Seating:
         d = rule.domain[n]
         if d < 0:
             return True
-        least = 0 if rule.from_zero else min(self._low[index], default=0)
+        least = 0 if rule.from_zero else self._least[index]
         return self._there[index][d] + 1 - least <= rule.max_skew
 
     def _fits(self, c: int, n: int) -> int:
@@ -194,8 +214,11 @@ class _Seating:
                 self._load[at] = self._load.get(at, 0) + members
         for i, rule in enumerate(self.problem.spreads):
             if c in rule.counted and rule.domain[n] >= 0:
-                self._there[i][rule.domain[n]] += members
-                self._low[i][rule.domain[n]] += members
+                low, d = self._low[i], rule.domain[n]
+                self._there[i][d] += members
+                low[d] += members
+                if low[d] - members == self._least[i] and self._least[i] not in low:
+                    self._least[i] = min(low)
 
     def put_back(self) -> None:
         """Let everybody stay, the dearest first, whose room no seat uses."""

@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from extender.model.texts import counted
+from extender.search.kinds.first_fit import seated_without
 from extender.search.problem import Infeasible, Problem
 from extender.search.problem.unanswered import Nearest, Shortage, refusal
+from extender.search.seating.patterns import TooWide, Ways
 from extender.search.seating.room import Room
+
+MOST_SUMS = 500_000
+"""Sums and comparisons for an explanation, of all regions together: half a second."""
 
 
 def infeasible(problem: Problem, rooms: Sequence[Room]) -> Infeasible:
     """The refusal, from rooms (one per region) in which every unit is chosen."""
     proved = all(room.exact for room in rooms)
+    ways = Ways(sums=MOST_SUMS, all_work=True)
     offers = [
         Nearest(
-            room.best(),
+            _most_seated(problem, room, ways),
             tuple(_shortage(problem, room, cls) for cls in range(len(problem.classes))),
             room.region,
         )
@@ -23,6 +29,15 @@ def infeasible(problem: Problem, rooms: Sequence[Room]) -> Infeasible:
     ]
     skews = _spread_reasons(problem, rooms[0]) if len(rooms) == 1 else []
     return refusal(problem, offers, proved=proved, more=skews)
+
+
+def _most_seated(problem: Problem, room: Room, ways: Ways) -> tuple[int, ...]:
+    """(C,) members that fit together: the most, or where that is not soon known those that do when
+    they are seated one after the other."""
+    try:
+        return room.best(ways)
+    except TooWide:
+        return seated_without(problem, room.region)
 
 
 def _shortage(problem: Problem, room: Room, cls: int) -> Shortage:

@@ -135,7 +135,7 @@ class Fold:
         own = [self.rules[key] for key in self._keys[at] if not self._shared(key)]
         shared = [key for key in self._keys[at] if self._shared(key)]
         for band in own:
-            vectors = under(vectors, band, self._stop)
+            vectors = under(vectors, band, self._stop, self._ways)
         options = all_below(vectors, self._stop) if shared or self._every else vectors
         low = [band for band in own if band.low > 0]
         options = tuple(v for v in options if all(band.count(v) >= band.low for band in low))
@@ -202,7 +202,7 @@ class Fold:
             kept = {
                 group[worth]: reached[group[worth]]
                 for _, group in sorted(by_usage.items())
-                for worth in maximal(group, self._stop)
+                for worth in maximal(group, self._stop, self._ways)
             }
         if len(kept) > WIDEST:
             self.exact = False
@@ -254,15 +254,17 @@ class Fold:
         return floors[::-1]
 
 
-def under(vectors: Pattern, band: Band, stop: Stop | None = None) -> Pattern:
+def under(
+    vectors: Pattern, band: Band, stop: Stop | None = None, ways: Ways | None = None
+) -> Pattern:
     """The maximal vectors that keep a band's upper limit. Raises OutOfTime, TooWide."""
     if all(vector in band for vector in vectors):
         return vectors
     lowered: list[Counts] = []
     if band.high >= 0:
-        lowered += below(vectors, [(band.counted, band.high)], stop)
+        lowered += below(vectors, [(band.counted, band.high)], stop, ways)
     if band.high < 0 or not band.counted <= band.bound:
         lowered += [
             tuple(0 if c in band.bound else k for c, k in enumerate(vector)) for vector in vectors
         ]
-    return maximal(lowered, stop)
+    return maximal(lowered, stop, ways)

@@ -25,10 +25,12 @@ MOST_STEPS = 5_000_000
 """Comparisons of one step that no deadline bounds; TooWide beyond."""
 
 
-def maximal(vectors: Iterable[Counts], stop: Stop | None = None) -> Pattern:
+def maximal(
+    vectors: Iterable[Counts], stop: Stop | None = None, ways: Ways | None = None
+) -> Pattern:
     """The vectors that no other one of them dominates, in descending order.
 
-    Raises OutOfTime, and TooWide where no deadline bounds the work.
+    Raises OutOfTime, and TooWide where no deadline bounds the work, or ``ways`` are used up.
     """
     kept: list[Counts] = []
     steps = 0
@@ -36,6 +38,8 @@ def maximal(vectors: Iterable[Counts], stop: Stop | None = None) -> Pattern:
         if stop is not None and at % 64 == 0:
             stop.check()
         steps += len(kept)
+        if ways is not None and ways.all_work:
+            ways.add(len(kept))
         if steps > MOST_STEPS and endless(stop):
             raise TooWide
         if not any(all(a >= b for a, b in zip(other, vector, strict=True)) for other in kept):
@@ -55,15 +59,24 @@ class TooWide(Exception):  # noqa: N818 - a finding about the problem, not a fau
 class Ways:
     """How many vectors of members may still be looked at: a bound of work, not of time.
 
-    ``total`` over all nodes, ``most`` on one of them, ``sums`` while nodes are added up.
+    ``total`` over all nodes, ``most`` on one of them, ``sums`` while nodes are added up;
+    ``all_work``: comparisons and the sums of like nodes count as those do.
     """
 
-    __slots__ = ("left", "most", "sums")
+    __slots__ = ("all_work", "left", "most", "sums")
 
-    def __init__(self, total: int = 200_000, most: int = 3_000, sums: int = 300_000) -> None:
+    def __init__(
+        self,
+        total: int = 200_000,
+        most: int = 3_000,
+        sums: int = 300_000,
+        *,
+        all_work: bool = False,
+    ) -> None:
         self.left = total
         self.most = most
         self.sums = sums
+        self.all_work = all_work
 
     def add(self, sums: int) -> None:
         """Take so many sums. Raises TooWide when they are too many."""
@@ -164,13 +177,19 @@ class PatternSum:
 
 
 def join(
-    left: PatternSum, right: PatternSum, counts: Counts, stop: Stop | None = None
+    left: PatternSum,
+    right: PatternSum,
+    counts: Counts,
+    stop: Stop | None = None,
+    ways: Ways | None = None,
 ) -> PatternSum:
     """Every sum of a left and a right vector, clipped at ``counts``, maximal only.
 
-    Raises OutOfTime, and TooWide where no deadline bounds the work.
+    Raises OutOfTime, and TooWide where no deadline bounds the work, or ``ways`` are used up.
     """
     parts: dict[Counts, tuple[Counts, Counts]] = {}
+    if ways is not None and ways.all_work:
+        ways.add(len(left.vectors) * len(right.vectors))
     if len(left.vectors) * len(right.vectors) > MOST_STEPS and endless(stop):
         raise TooWide
     for a in left.vectors:
@@ -180,7 +199,7 @@ def join(
             total = tuple(min(x + y, c) for x, y, c in zip(a, b, counts, strict=True))
             parts.setdefault(total, (a, b))
     if len(parts) > 1:
-        keep = maximal(parts, stop)
+        keep = maximal(parts, stop, ways)
         parts = {vector: parts[vector] for vector in keep}
     exact = left.exact and right.exact
     vectors = tuple(parts)
@@ -190,22 +209,33 @@ def join(
     return PatternSum(vectors, parts, left, right, exact=exact)
 
 
-def times(pattern: Pattern, nodes: int, counts: Counts, stop: Stop | None = None) -> PatternSum:
-    """The same pattern on ``nodes`` (>= 1) nodes, by doubling. Raises OutOfTime."""
+def times(
+    pattern: Pattern,
+    nodes: int,
+    counts: Counts,
+    stop: Stop | None = None,
+    ways: Ways | None = None,
+) -> PatternSum:
+    """The same pattern on ``nodes`` (>= 1) nodes, by doubling. Raises as ``join``."""
     if nodes == 1:
-        clipped = maximal((tuple(map(min, vector, counts)) for vector in pattern), stop)
+        clipped = maximal((tuple(map(min, vector, counts)) for vector in pattern), stop, ways)
         return PatternSum(clipped)
-    half = times(pattern, nodes // 2, counts, stop)
-    both = join(half, half, counts, stop)
-    return join(both, times(pattern, 1, counts, stop), counts, stop) if nodes % 2 else both
+    half = times(pattern, nodes // 2, counts, stop, ways)
+    both = join(half, half, counts, stop, ways)
+    if nodes % 2 == 0:
+        return both
+    return join(both, times(pattern, 1, counts, stop, ways), counts, stop, ways)
 
 
 def below(
-    vectors: Pattern, limits: Sequence[tuple[frozenset[int], int]], stop: Stop | None = None
+    vectors: Pattern,
+    limits: Sequence[tuple[frozenset[int], int]],
+    stop: Stop | None = None,
+    ways: Ways | None = None,
 ) -> Pattern:
     """The maximal vectors under ``vectors`` that keep within every limit.
 
-    Raises OutOfTime, and TooWide where they come to more than WIDEST.
+    Raises OutOfTime, and TooWide where they come to more than WIDEST, or ``ways`` are used up.
     """
     current = vectors
     for classes, limit in limits:
@@ -221,7 +251,7 @@ def below(
                 lowered.add(less)
                 if len(lowered) > WIDEST:
                     raise TooWide
-        current = maximal(lowered, stop)
+        current = maximal(lowered, stop, ways)
     return current
 
 

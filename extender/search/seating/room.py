@@ -239,12 +239,13 @@ class Room:
         """Whether it is sure that ``fits`` does not hold."""
         return not self.fits()
 
-    def best(self) -> Counts:
+    def best(self, ways: Ways) -> Counts:
         """The (C,) counts that come nearest to what is wanted, for explanations.
 
-        Upper limits count, lower limits of spread rules do not.
+        Upper limits count, lower limits of spread rules do not. Raises TooWide once ``ways``
+        are used up.
         """
-        cells, ways = self._cells(), self._bound()
+        cells = self._cells(ways)
         upper: list[BandCase] = [
             {key: replace(band, low=0) for key, band in case.items()} for case in self.cases or [{}]
         ]
@@ -272,7 +273,7 @@ class Room:
             default=None,
         )
 
-    def _cells(self) -> list[Cell]:
+    def _cells(self, ways: Ways | None = None) -> list[Cell]:
         """The region's nodes, grouped by their domains under the rules over several nodes."""
         order = sorted(self._groups.items(), key=lambda item: (item[0][0], item[0][1]))
         cells = []
@@ -282,9 +283,9 @@ class Room:
             for pattern, nodes in groups:
                 part = self._sums.get((pattern, nodes))
                 if part is None:
-                    part = times(pattern, nodes, self._counts, self.stop)
+                    part = times(pattern, nodes, self._counts, self.stop, ways)
                     self._sums[pattern, nodes] = part
-                total = part if total is None else join(total, part, self._counts, self.stop)
+                total = part if total is None else join(total, part, self._counts, self.stop, ways)
             assert total is not None
             self.exact = self.exact and total.exact
             cells.append(Cell(cell, total, groups))

@@ -11,6 +11,7 @@ members cannot reach, and none above the first at which no limit binds.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import islice, product
 
@@ -68,11 +69,18 @@ def levels(problem: Problem, rule: Spread, region: Sequence[int]) -> range:
     within = reach(problem, rule, region, counted)
     top = min(a + b for a, b in zip(rule.fewest, within, strict=True))
     total = sum(problem.classes[c].count for c in counted)
-    while top > start and sum(max(0, top - have) for have in rule.fewest) > total:
-        top -= 1
+    if top > start:  # the highest to which the members fill every domain
+        asked = range(start, top + 1)
+        fills = bisect_right(asked, total, key=lambda level: _lacking(rule, level))
+        top = asked[max(0, fills - 1)]
     # Nothing binds from here on: a higher count only asks for more.
     loose = max(a + b for a, b in zip(rule.most, within, strict=True)) - rule.max_skew
     return range(start, max(start, min(top, loose)) + 1)
+
+
+def _lacking(rule: Spread, level: int) -> int:
+    """Members that the domains need until none has fewer than ``level``."""
+    return sum(max(0, level - have) for have in rule.fewest)
 
 
 def _promising(

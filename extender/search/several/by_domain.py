@@ -76,11 +76,11 @@ class ByDomain:
         self._touches = _touches(alone, domain, region)
         self.scale, self.problem = _shared(alone, self._touches)
         self.columns = Columns(self.problem)
-        related = {u for u, unit in enumerate(alone.units) if unit.gang >= 0 or unit.budgets}
-        self._related = {
-            d: related | {u for u, where in self._touches.items() if d in where}
-            for d in self.domains
-        }
+        self._tied = {u for u, unit in enumerate(alone.units) if unit.gang >= 0 or unit.budgets}
+        self._here: dict[int, set[int]] = {d: set() for d in self.domains}
+        for u, where in self._touches.items():
+            for d in where & self._here.keys():
+                self._here[d].add(u)
         self._known: dict[object, tuple[Vector, frozenset[int]] | None] = {}
         self.worthwhile = len(self.domains) > 1 and all(
             sum(high - low + 1 for low, high in self._ranges(split)) <= MOST_ASKED
@@ -132,7 +132,8 @@ class ByDomain:
         self, d: int, members: int, gone: frozenset[int], kept: frozenset[int], stop: Stop
     ) -> tuple[Vector, frozenset[int]] | None:
         """The least (shared) cost of so many seats in a domain; None when there is no way."""
-        key = (d, members, gone & self._related[d], kept & self._related[d])
+        related = self._tied | self._here[d]
+        key = (d, members, gone & related, kept & related)
         if key not in self._known:
             self._known[key] = self._ask(d, members, gone, kept, stop)
         return self._known[key]
