@@ -20,7 +20,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.model.texts import counted
-from extender.search.kinds.first_fit import first_fit
 from extender.search.problem import (
     Blocker,
     Cap,
@@ -38,6 +37,7 @@ from extender.search.problem.stop import Flag, Stop, at_once
 from extender.search.problem.types import Seats, Solve, restated
 from extender.search.problem.unanswered import no_answer
 from extender.search.problem.verify import verify
+from extender.search.seating.first_fit import first_fit
 from extender.search.seating.patterns import TooWide
 from extender.search.seating.within_budgets import within_budgets
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from extender.model.texts import counted
-from extender.search.kinds.first_fit import seated_without
 from extender.search.problem import Infeasible, Problem
 from extender.search.problem.unanswered import Nearest, Shortage, refusal
+from extender.search.seating.first_fit import seated_without
 from extender.search.seating.patterns import TooWide, Ways
 from extender.search.seating.room import Room
 
