@@ -13,11 +13,17 @@ from extender.check.pod_rules import POD_RULES
 from extender.check.rights_rules import RIGHTS_RULES
 from extender.check.tenant_rules import LIMIT_RULES, POLICY_RULES
 from tests.cli.installations import DEPLOYMENT, SECOND, STATIC, WAYS, Installation
-from tests.cli.unsafe_access import CALLS, LISTENERS, RIGHTS
 from tests.cli.unsafe_changes import Change, on_settings, others_bound, signed
-from tests.cli.unsafe_flags import FLAGS
-from tests.cli.unsafe_pods import AROUND, PODS
-from tests.cli.unsafe_settings import SETTINGS, TENANTS
+from tests.cli.unsafe_installations import (
+    AROUND,
+    CALLS,
+    FLAGS,
+    LISTENERS,
+    PODS,
+    RIGHTS,
+    SETTINGS,
+    TENANTS,
+)
 
 TENANTS_TRUSTED = {
     "hint shields-for-all",  # PodDisruptionBudgets count, as Kubernetes promises.

@@ -49,12 +49,12 @@ def on_context(**values: Any) -> Change:
     return change
 
 
-def on_policies(change: Callable[[Object], object]) -> Change:
+def on_policies(**values: Any) -> Change:
     """Change the spec of every NetworkPolicy."""
 
     def apply(installation: Installation) -> None:
         for policy in installation.objects("NetworkPolicy"):
-            change(policy["spec"])
+            put(policy["spec"], values)
 
     return apply
 
@@ -78,6 +78,15 @@ def on_role(kind: str, change: Callable[[list[Object]], object]) -> Change:
                 change(role["rules"])
 
     return apply
+
+
+def without(resource: str) -> Callable[[list[Object]], object]:
+    """Leave out the rule on a resource."""
+
+    def change(rules: list[Object]) -> None:
+        rules[:] = [rule for rule in rules if rule["resources"] != [resource]]
+
+    return change
 
 
 def on_entries(**values: Any) -> Change:
@@ -253,9 +262,14 @@ def annotated(key: str, value: str) -> Change:
     return change
 
 
-def case(name: str, ways: tuple[str, ...], change: Change, *expected: str) -> list[Any]:
-    """One unsafe change, in each of these ways, and ``severity rule`` of what must be found."""
-    return [pytest.param(way, change, set(expected), id=f"{name}, {way}") for way in ways]
+def cases(ways: tuple[str, ...], changes: dict[str, Change]) -> list[Any]:
+    """Unsafe changes in each of these ways, each under what must be found of it and a name."""
+    return [
+        pytest.param(way, change, set(found.split(", ")), id=f"{name}, {way}")
+        for text, change in changes.items()
+        for found, _, name in [text.partition(": ")]
+        for way in ways
+    ]
 
 
 KEYS = {

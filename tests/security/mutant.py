@@ -26,3 +26,15 @@ class Mutant(Struct, frozen=True):
         if found != 1:
             raise ValueError(f"{self.file}: {found} times {self.old!r}")
         return text.replace(self.old, self.new)
+
+
+def taken_out(row: int, *said: str | tuple[str, str, str, str]) -> tuple[Mutant, ...]:
+    """Mutants of one row: a file, then (rule, old, new, test) of each in it, and the next file."""
+    found, file = [], ""
+    for each in said:
+        if isinstance(each, str):
+            file = each
+        else:
+            rule, old, new, test = each
+            found.append(Mutant(row, rule, file, old, new, test))
+    return tuple(found)
