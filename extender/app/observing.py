@@ -21,7 +21,7 @@ from extender.cache.cache import Cache
 from extender.cache.feed import Change, ChangeKind
 from extender.console.console import Console
 from extender.decode.metadata import keep_annotations
-from extender.gang.controller.heartbeats import Heartbeats
+from extender.gang.controller.rounds import Heartbeats
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.decisions import Decision
 from extender.gang.tell.decisions_per_day import Days

@@ -22,10 +22,9 @@ import structlog
 from extender.cache.cache import Cache
 from extender.cache.feed import Change, ChangeKind
 from extender.gang.controller.coordinator import LOOPS, RECOVERY, Coordinator
-from extender.gang.controller.heartbeats import Heartbeats
+from extender.gang.controller.rounds import Heartbeats
 from extender.gang.leader_election.elector import Elector
-from extender.gang.leader_election.leader_label import LeaderLabel
-from extender.gang.leader_election.leadership import Alone, LeaderCandidate, Leadership
+from extender.gang.leader_election.lease import Alone, LeaderCandidate, LeaderLabel, Leadership
 from extender.kube.api_errors import ApiError
 from extender.model.errors import NotReady
 from extender.model.objects import Node, Pod

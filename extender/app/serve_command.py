@@ -41,11 +41,10 @@ from extender.cli.output import error
 from extender.console.console import Console
 from extender.decode.metadata import keep_annotations
 from extender.gang.controller.coordinator import Coordinator
-from extender.gang.controller.heartbeats import Heartbeats
+from extender.gang.controller.rounds import Heartbeats
 from extender.gang.controller.wiring import coordinate
 from extender.gang.leader_election.elector import Elector
-from extender.gang.leader_election.leader_label import LeaderLabel
-from extender.gang.leader_election.leadership import Leadership
+from extender.gang.leader_election.lease import LeaderLabel, Leadership
 from extender.gang.runtime.signature import read_key
 from extender.gang.tell.decisions import Decision
 from extender.gang.tell.decisions_per_day import Days

@@ -17,7 +17,7 @@ from extender.cache.cache import Cache
 from extender.console.capture import Capture, ConsoleSource
 from extender.console.gang_rows import ORDER, GangReader
 from extender.console.worker import TooManyRenderings, Worker
-from extender.gang.leader_election.leadership import Leadership
+from extender.gang.leader_election.lease import Leadership
 from extender.gang.status.status_map import StatusMap
 from extender.gang.tell.decisions_per_day import Days
 from extender.gang.tell.gang_status import GangState

@@ -9,7 +9,7 @@ from extender.check.documents import Document, kind_of
 from extender.check.findings import Finding
 from extender.check.rule import Rule, broken, declare
 from extender.check.workloads import at, name_of, workloads
-from extender.gang.leader_election.leader_label import LABEL
+from extender.gang.leader_election.lease import LABEL
 from extender.model.texts import counted
 from extender.settings.mode import OBSERVE
 from extender.settings.settings import Settings

@@ -12,7 +12,7 @@ from extender.check.network_rules import NAME_LABEL
 from extender.check.rights_rules import USER, is_ours
 from extender.check.rule import Rule, broken, declare
 from extender.check.workloads import Workload, at, items, name_of, namespace_of, workloads
-from extender.gang.controller.heartbeats import BOUND_SECONDS
+from extender.gang.controller.rounds import BOUND_SECONDS
 from extender.settings.policy import BUDGET, DAEMON_SET, NamespaceSelector
 from extender.settings.settings import Settings
 

@@ -15,9 +15,8 @@ from itertools import count
 import structlog
 from msgspec.structs import replace
 
-from extender.gang.controller.heartbeats import Heartbeats
 from extender.gang.controller.planner_thread import PLANNER, Overran, PlannerThread
-from extender.gang.controller.rounds import run_rounds
+from extender.gang.controller.rounds import Heartbeats, run_rounds
 from extender.gang.controller.waiting import Version, Waiting
 from extender.gang.incremental.enforcement import NOT_ENFORCED, Enforcement
 from extender.gang.incremental.victims import leaves_in_time

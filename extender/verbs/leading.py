@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from extender.gang.leader_election.leadership import LeaderCandidate
+from extender.gang.leader_election.lease import LeaderCandidate
 from extender.model.errors import NotReady
 from extender.verbs.bind import CallerGone
 from extender.verbs.verbs import ExtenderVerbs

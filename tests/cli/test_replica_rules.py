@@ -9,7 +9,7 @@ import pytest
 
 from extender.check.documents import Document
 from extender.check.replica_rules import replica_findings
-from extender.gang.leader_election.leader_label import LABEL
+from extender.gang.leader_election.lease import LABEL
 from extender.settings.settings import LeadershipSettings, Settings
 
 OFF = Settings()

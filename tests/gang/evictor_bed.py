@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from extender.gang.controller.evictor import Evictor
+from extender.gang.controller.requests import Evictor
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.listener import Removal
 from extender.kube.api import KubeApi

@@ -8,7 +8,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from extender.gang.controller.requeuing import Requeuing
+from extender.gang.controller.hints import Requeuing
 from extender.gang.core.preemption import DoesNotHold
 from extender.gang.core.refused_seats import RefusedSeats
 from extender.gang.core.reservations import Preemption, Reservations

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from extender.gang.controller.binder import Binder, Binding, BindingOutcome, Ended
+from extender.gang.controller.requests import Binder, Binding, BindingOutcome, Ended
 from extender.gang.runtime.clocks import Clocks
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import (

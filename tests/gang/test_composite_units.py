@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from extender.gang.core.expectations import shown_in
 from extender.gang.core.last_check import KeptGangs, LastCheck
+from extender.gang.core.victim_group import shown_in
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.gang.core.deadlines import late
+from extender.gang.core.preemption import late
 from extender.gang.core.reservations import Preemption
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.objects import GangKey

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.controller import requeuing
+from extender.gang.controller import hints
 from extender.gang.controller.notifier import Notifier
 from extender.gang.core.last_check import KeptGangs, LastCheck
 from extender.gang.incremental.enforcement import Enforcement
@@ -276,7 +276,7 @@ async def test_nobody_is_called_to_seats_that_are_given_back(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While a member that was told its seat may still be bound, others were woken for theirs."""
-    monkeypatch.setattr(requeuing, "PAUSES", tuple(tenths / 10 for tenths in range(600)))
+    monkeypatch.setattr(hints, "PAUSES", tuple(tenths / 10 for tenths in range(600)))
     await choose(rig, "a")
     await rig.gang("high", 2, "high")
     await rig.filter("high-0", "n0", "n1")

@@ -10,8 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from extender.decode.from_api import PREEMPTED
-from extender.gang.controller import evictor
-from extender.gang.controller.evictor import (
+from extender.gang.controller import requests
+from extender.gang.controller.requests import (
     FIRST_PAUSE,
     LATE_SECONDS,
     LONGEST_PAUSE,
@@ -114,9 +114,9 @@ async def test_the_eviction_api_has_longer_to_answer(
         waited.append(seconds)
         await request
 
-    monkeypatch.setattr(evictor, "answered", noted)
+    monkeypatch.setattr(requests, "answered", noted)
     await Bed(Api()).rehearse(budgeted=budgeted)
-    assert waited == [REQUEST_SECONDS if budgeted else evictor.REHEARSAL_SECONDS]
+    assert waited == [REQUEST_SECONDS if budgeted else requests.REHEARSAL_SECONDS]
 
 
 @pytest.mark.parametrize("pod", [SILENT, MISSING])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.controller.record_objects import (
+from extender.gang.controller.records import (
     EPOCH_ANNOTATION,
     SIGNATURE_ANNOTATION,
     documents_of,

@@ -15,8 +15,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.controller.held_back import HeldBack
-from extender.gang.controller.nominations import Nominations
+from extender.gang.controller.hints import HeldBack, Nominations
 from extender.gang.controller.notifier import WAKE_ANNOTATION, Notifier
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.runtime.background import Background

@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.app.replica_metrics import expose_limits
-from extender.gang.core import deadlines
+from extender.gang.core import preemption as machine
 from extender.gang.core.preemption import DoesNotHold
 from extender.gang.core.reservations import Preemption
 from extender.gang.fairness.suspensions import SuspensionStore
@@ -112,7 +112,7 @@ async def test_a_gang_is_not_suspended_for_a_kube_scheduler_that_is_away() -> No
 async def test_seats_of_a_plan_that_is_changed_go_back_in_time_on_an_old_picture(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(deadlines, "CHANGING_SECONDS", 0.1)
+    monkeypatch.setattr(machine, "CHANGING_SECONDS", 0.1)
     seats = SeatSettings(bind_seconds=0.3)
     async with rigged(replace(FAST, seats=seats)) as rig:
         await rig.gang("high", 2, "high")

@@ -10,7 +10,7 @@ import time
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.controller.evictor import Evictor
+from extender.gang.controller.requests import Evictor
 from extender.gang.incremental.protection import Protections
 from extender.gang.plan.validity import unit_problem
 from extender.gang.runtime.clocks import Clocks

@@ -9,7 +9,7 @@ import asyncio
 
 import pytest
 
-from extender.gang.controller import held_back
+from extender.gang.controller import hints
 from extender.gang.controller.planning_rounds import CHUNK
 from extender.gang.core.last_check import KeptGangs
 from extender.gang.plan.fair_turns import FairTurns, Turn
@@ -80,7 +80,7 @@ async def test_pods_that_seats_kept_waiting_are_woken_whoever_has_more_of_them(
 ) -> None:
     """The first 4,096 were, of whomever: a tenant with as many kept the others waiting until
     kube-scheduler tried them of itself."""
-    monkeypatch.setattr(held_back, "MAX_HELD_BACK", 10)
+    monkeypatch.setattr(hints, "MAX_HELD_BACK", 10)
     async with Rig(FAST) as rig:
         told = rig.coordinator.hints.held_back
         for number in range(20):

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.controller import nominations
-from extender.gang.controller.record_writer import RecordWriter
-from extender.gang.controller.records import Records
+from extender.gang.controller import hints
+from extender.gang.controller.records import Records, RecordWriter
 from extender.gang.core import preemption
 from extender.gang.core.record import Record
 from extender.gang.core.refusals import Refusals
@@ -33,7 +32,7 @@ from extender.gang.core.victim_group import (
     permits,
     step,
 )
-from extender.gang.leader_election.leadership import Alone
+from extender.gang.leader_election.lease import Alone
 from extender.gang.runtime.background import Background, each
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.model.objects import GangKey
@@ -284,12 +283,12 @@ def seated(count: int) -> tuple[Preemption, Snapshot]:
 
 async def test_hints_have_no_task_for_each_member(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten thousand nominations once left at the same time as the evictions."""
-    monkeypatch.setattr(nominations, "CLEAR_PAUSE", 0.001)
+    monkeypatch.setattr(hints, "CLEAR_PAUSE", 0.001)
     preemption, snapshot = seated(MANY)
     reservations, slow = Reservations(), Slow()
     reservations.open_preemption(preemption, [])
     background = Background()
-    made = nominations.Nominations(
+    made = hints.Nominations(
         slow,  # type: ignore[arg-type]
         reservations,
         Showing(lambda: snapshot),
@@ -305,13 +304,13 @@ async def test_hints_have_no_task_for_each_member(monkeypatch: pytest.MonkeyPatc
     made.clear(preemption.pods.values())
     made.clear(preemption.pods.values())
     await asyncio.sleep(0)
-    assert len(asyncio.all_tasks()) - tasks <= nominations.CLEARING
+    assert len(asyncio.all_tasks()) - tasks <= hints.CLEARING
     while len(slow.cleared) < MANY or slow.cleared["uid-m0"] < 3:
         await asyncio.sleep(0.001)
     slow.fails.clear()
     while len(asyncio.all_tasks()) > tasks:
         await asyncio.sleep(0.001)
-    assert slow.most <= nominations.CLEARING
+    assert slow.most <= hints.CLEARING
     assert {count for uid, count in slow.cleared.items() if uid != "uid-m0"} == {1}
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from extender.gang.controller import requeuing
+from extender.gang.controller import hints
 from extender.gang.controller.notifier import WAKE_ANNOTATION
 from extender.gang.core import refused_seats
 from extender.gang.core.refused_seats import (
@@ -29,7 +29,7 @@ NODES = ("n0", "n1", "n2")
 @pytest.fixture
 async def rig(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
     """Three free nodes, and a gang of three, a seat on each; nobody is called but for a reason."""
-    monkeypatch.setattr(requeuing, "PAUSES", ())
+    monkeypatch.setattr(hints, "PAUSES", ())
     async with Rig() as made:
         await made.nodes(3)
         await made.classes(high=100)
@@ -312,7 +312,7 @@ async def test_members_are_seated_among_more_nodes_than_a_list_has(
 ) -> None:
     """One attempt asks about the nominated seat, and then about a sample without it: members that
     were put off had refused their seats by that, each in turn, and nobody was seated."""
-    monkeypatch.setattr(requeuing, "PAUSES", ())
+    monkeypatch.setattr(hints, "PAUSES", ())
     async with Rig() as rig:
         await rig.nodes(120)
         await rig.classes(high=100)

@@ -8,12 +8,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from extender.gang.runtime.clocks import Clocks
-from extender.gang.status.decision_telling import (
+from extender.gang.status.notices import (
     PATIENCE_SECONDS,
     REPAIR_SECONDS,
+    OwnerWarnings,
     RefusedGangs,
+    words_of,
 )
-from extender.gang.status.owner_warnings import OwnerWarnings, words_of
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod

@@ -8,7 +8,7 @@ from msgspec import to_builtins
 from extender.app.debug_pods import with_status
 from extender.console.gang_rows import GangReader, facts_of
 from extender.gang.status.group_conditions import condition_of
-from extender.gang.status.owner_warnings import words_of
+from extender.gang.status.notices import words_of
 from extender.gang.tell.gang_status import Facts, GangState, described
 from extender.gang.tell.story import story_of_gang
 from extender.groups.resolver import Resolver

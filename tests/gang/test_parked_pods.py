@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from extender.decode.from_json import decode_pod
-from extender.gang.controller.held_back import MAX_HELD_BACK
+from extender.gang.controller.hints import MAX_HELD_BACK
 from extender.model.errors import UnknownPod
 from extender.sandbox.faults import Fault
 from extender.wire.preempt_json import NodeVictims, PreemptArgs
@@ -86,7 +86,7 @@ async def test_a_pod_is_tried_again_when_no_end_is_told(
     await rig.preempt("urgent", **{node: ["high-0"]})
     written = nominations(rig, "urgent")
     held = rig.coordinator.hints.held_back
-    monkeypatch.setattr("extender.gang.controller.held_back.PARKED_SECONDS", 0.0)
+    monkeypatch.setattr("extender.gang.controller.hints.PARKED_SECONDS", 0.0)
     await until_woken(rig, written, "urgent")
     assert not held.pods()
 
@@ -137,7 +137,7 @@ async def test_a_pod_that_is_asked_about_before_it_is_seen(
         await rig.verbs.preempt(PreemptArgs(decode_pod(raw), {node: NodeVictims((victim.uid,))}))
     rig.coordinator.hints.held_back.wake_all()
     written = nominations(rig, "urgent")
-    monkeypatch.setattr("extender.gang.controller.held_back.PARKED_SECONDS", 0.0)
+    monkeypatch.setattr("extender.gang.controller.hints.PARKED_SECONDS", 0.0)
     rig.server.faults.flow()
     await until_woken(rig, written, "urgent")
 
@@ -176,7 +176,7 @@ async def test_a_pod_that_preempts_keeps_its_nomination(
     if ended:
         held.wake_all()
     else:
-        monkeypatch.setattr("extender.gang.controller.held_back.PARKED_SECONDS", 0.0)
+        monkeypatch.setattr("extender.gang.controller.hints.PARKED_SECONDS", 0.0)
         await rig.until(lambda: not held.pods(), "it has come to kube-scheduler", 3)
     await rig.rounds()
     assert (cleared.hits, rig.cached("urgent").nominated) == (0, "n0")
@@ -207,5 +207,5 @@ async def test_a_pod_that_comes_while_no_extender_answers(
     await rig.pod("urgent", cls="top", labels=labels, job=job)
     written = nominations(rig, "urgent")
     await rig.start()
-    monkeypatch.setattr("extender.gang.controller.held_back.PARKED_SECONDS", 0.0)
+    monkeypatch.setattr("extender.gang.controller.hints.PARKED_SECONDS", 0.0)
     await until_woken(rig, written, "urgent")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from extender.gang.controller.pending_gangs import PendingGangs
+from extender.gang.controller.waiting import PendingGangs
 from extender.groups.resolver import Resolver
 from extender.model.objects import GangKey, Pod
 from extender.settings.settings import GroupSettings

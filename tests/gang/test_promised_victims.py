@@ -8,9 +8,9 @@ import time
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.controller.evictor import Evictor
 from extender.gang.controller.notifier import WAKE_ANNOTATION
 from extender.gang.controller.preconditions import Preconditions
+from extender.gang.controller.requests import Evictor
 from extender.gang.core import victim_group
 from extender.gang.runtime.clocks import Clocks
 from extender.model.plan import Victim

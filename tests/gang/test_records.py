@@ -12,12 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from extender.gang.controller.record_objects import documents_of
-from extender.gang.controller.record_writer import RecordWriter
-from extender.gang.controller.records import Records, Superseded
+from extender.gang.controller.records import Records, RecordWriter, Superseded, documents_of
 from extender.gang.core.record import PART_BYTES, Others, Record, pack, unpack
 from extender.gang.core.reservations import Preemption
-from extender.gang.leader_election.leadership import Alone
+from extender.gang.leader_election.lease import Alone
 from extender.gang.runtime.background import Background
 from extender.gang.runtime.signature import Signer
 from extender.gang.tell.preemption_state import PreemptionState

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from extender.gang.controller.notifier import WAKE_ANNOTATION
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.status import group_conditions
-from extender.gang.status.decision_telling import PAUSE_SECONDS, RefusedGangs
+from extender.gang.status.notices import PAUSE_SECONDS, RefusedGangs
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.gang.tell.gang_status import Facts, described
 from extender.gang.tell.story import story_of_gang

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.controller import requeuing
+from extender.gang.controller import hints
 from extender.gang.controller.notifier import WAKE_ANNOTATION
 from extender.gang.core import refused_seats
 from extender.gang.core.reservations import Preemption
@@ -34,8 +34,8 @@ def test_a_list_of_a_hundred_names_may_be_a_sample_in_a_larger_cluster_only() ->
 @pytest.fixture
 async def rig(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
     """120 nodes: n0, n1 and n2 are free or low pods', the others too small for the gang."""
-    monkeypatch.setattr(requeuing, "PAUSES", (0.0,))
-    monkeypatch.setattr(requeuing, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(hints, "PAUSES", (0.0,))
+    monkeypatch.setattr(hints, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(refused_seats, "MISSED_SECONDS", 0.0)
     monkeypatch.setattr(refused_seats, "ATTEMPT_SECONDS", 0.0)
     monkeypatch.setattr(refused_seats, "TURNED_SECONDS", 0.0)

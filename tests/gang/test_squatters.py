@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from extender.gang.controller.replanning import MOST_DISPLACED
+from extender.gang.controller.scheduling_cycle import MOST_DISPLACED
 from extender.gang.core.reservations import Preemption
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.preemption_state import PreemptionState

@@ -11,7 +11,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from extender.gang.controller.replanning import MOST_DISPLACED
+from extender.gang.controller.scheduling_cycle import MOST_DISPLACED
 from extender.gang.core.reservations import Preemption
 from extender.model.plan import Refusal
 from tests.gang.limited import rigged

@@ -10,8 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from extender.gang.controller import planner_thread
-from extender.gang.controller.heartbeats import Heartbeats
-from extender.gang.controller.rounds import run_rounds
+from extender.gang.controller.rounds import Heartbeats, run_rounds
 from extender.model.errors import NotReady
 from tests.gang.rig import Rig, full_cluster
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extender.gang.runtime.clocks import Clocks
-from extender.gang.status.owner_warnings import MOST_OBJECTS, OwnerWarnings, words_of
+from extender.gang.status.notices import MOST_OBJECTS, OwnerWarnings, words_of
 from extender.gang.tell.decisions import (
     DECISION_BYTES,
     Decision,

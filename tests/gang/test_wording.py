@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from extender.gang.booking.bookings import _story
 from extender.gang.controller.answering import IN_TURN
-from extender.gang.controller.readiness import Readiness
+from extender.gang.controller.term import Readiness
 from extender.gang.controller.waiting import Waiting
-from extender.gang.core.deadlines import late
+from extender.gang.core.preemption import late
 from extender.gang.core.reservations import Preemption
 from extender.gang.plan.booking import Booking
 from extender.gang.plan.eviction_budget import EvictionBudget
@@ -28,7 +28,7 @@ from extender.gang.plan.question import SeatsQuestion
 from extender.gang.plan.suspension import GiveUps
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.status.group_conditions import condition_of
-from extender.gang.status.owner_warnings import words_of
+from extender.gang.status.notices import words_of
 from extender.gang.tell.decisions import Decision, Outcome, Verb, of_plan, of_refusal
 from extender.gang.tell.gang_status import Facts, described, victims_named
 from extender.gang.tell.preemption_state import PreemptionState

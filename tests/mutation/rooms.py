@@ -120,7 +120,7 @@ ROOMS = (
         ("tests/verbs/test_sampled_node_lists.py",),
     ),
     Room("what if", ("extender.gang.tell.what_ifs",), ("tests/grpc_api/test_planning.py",)),
-    Room("evictor", ("extender.gang.controller.evictor",), ("tests/gang/test_evictor.py",)),
+    Room("evictor", ("extender.gang.controller.requests",), ("tests/gang/test_evictor.py",)),
     Room(
         "plan",
         (

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Self
 
 from extender.cache.cache import Cache
-from extender.gang.controller.heartbeats import Heartbeats
+from extender.gang.controller.rounds import Heartbeats
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.gang.controller.record_objects import documents_of
+from extender.gang.controller.records import documents_of
 from extender.gang.core.record import Record
 from extender.gang.plan.scale_up import REQUEST
 from extender.gang.status.group_conditions import TYPE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.gang.controller.heartbeats import Heartbeats
+from extender.gang.controller.rounds import Heartbeats
 from extender.gang.runtime.clocks import Clocks
 
 

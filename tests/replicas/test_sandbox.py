@@ -13,11 +13,10 @@ from msgspec.structs import replace
 from extender.app.replica import Replica
 from extender.cache.cache import Cache
 from extender.gang.controller.coordinator import Coordinator
-from extender.gang.controller.heartbeats import Heartbeats
+from extender.gang.controller.rounds import Heartbeats
 from extender.gang.controller.wiring import coordinate
 from extender.gang.leader_election.elector import Elector
-from extender.gang.leader_election.leader_label import LABEL, LeaderLabel
-from extender.gang.leader_election.leadership import Leadership
+from extender.gang.leader_election.lease import LABEL, LeaderLabel, Leadership
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
 from extender.model.errors import NotReady

@@ -17,7 +17,7 @@ MUTANTS = taken_out(
         "            if False:\n",
         NO_PLAN,
     ),
-    "extender/gang/core/record_check.py",
+    "extender/gang/core/record.py",
     (
         "no priority beyond the highest",
         "if plan.priority > HIGHEST:",

@@ -12,15 +12,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from extender.cache import backoff
-from extender.gang.controller import executor, preconditions, record_objects, scheduling_cycle
+from extender.gang.controller import executor, preconditions, records, scheduling_cycle
 from extender.gang.controller.coordinator import Coordinator
 from extender.gang.controller.executor import Executor
 from extender.gang.controller.planner_thread import PlannerThread
 from extender.gang.controller.preconditions import Preconditions
-from extender.gang.controller.record_writer import RecordWriter
-from extender.gang.controller.records import Records
+from extender.gang.controller.records import Records, RecordWriter
 from extender.gang.controller.scheduling_cycle import SchedulingCycle
-from extender.gang.core import expectations, record, victim_group
+from extender.gang.core import record, victim_group
 from extender.gang.core.last_check import LastCheck
 from extender.gang.core.preemption import _Step, drafted
 from extender.gang.core.reservations import Preemption
@@ -134,7 +133,7 @@ def _record_not_read_back() -> list[tuple[Any, str, Any]]:
             made=made,
             others=others,
         )
-        for document in record_objects.documents_of(kept):
+        for document in records.documents_of(kept):
             await self._records._client.create(self._records._base, document)
         self.adopt(kept)
 
@@ -177,7 +176,7 @@ def _opens_blindly() -> list[tuple[Any, str, Any]]:
 
 def _two_pictures() -> list[tuple[Any, str, Any]]:
     """Pods that were asked to go terminate on their nodes, and not as members of their gangs."""
-    shown = expectations.shown_in
+    shown = victim_group.shown_in
 
     def on_nodes_only(snapshot: Any, *args: Any) -> Any:
         seen = shown(snapshot, *args)

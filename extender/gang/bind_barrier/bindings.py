@@ -19,8 +19,8 @@ import structlog
 from msgspec import Struct
 
 from extender.gang.bind_barrier.partial import PartlyBound
-from extender.gang.controller.binder import CONCURRENCY, Binding, BindingOutcome, Ended
 from extender.gang.controller.executor import Executor
+from extender.gang.controller.requests import CONCURRENCY, Binding, BindingOutcome, Ended
 from extender.gang.controller.term import Term
 from extender.gang.core.preemption import DoesNotHold
 from extender.gang.core.refused_seats import RefusedSeats

@@ -12,10 +12,9 @@ from collections import Counter
 
 import structlog
 
-from extender.gang.controller.binder import BindingOutcome, Ended
-from extender.gang.controller.evictor import passing
 from extender.gang.controller.executor import Executor
 from extender.gang.controller.hints import CONCURRENCY
+from extender.gang.controller.requests import BindingOutcome, Ended, passing
 from extender.gang.controller.term import Reading, Telling, Term
 from extender.gang.core.preemption import End
 from extender.gang.core.reservations import Preemption

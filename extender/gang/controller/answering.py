@@ -1,24 +1,84 @@
-"""What a gang is answered: its plan in flight, a refusal that stands, or what is found now."""
+"""What a gang is answered: its plan in flight, a refusal that stands, or what is found now.
+
+How long a verb waits for its own answer; the work goes on when the verb does not wait any more.
+
+kube-scheduler tries one pod after the other, and gives an extender up after its httpTimeout: the
+pod then had an attempt for nothing, and others waited for it. What a search takes is limited by
+plan.seconds; before and after it the cluster is taken in, a problem put together and an answer
+tried out.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Coroutine, Hashable
+from typing import Any
 
 from extender.gang.controller.executor import Executor
 from extender.gang.controller.scheduling_cycle import SchedulingCycle
 from extender.gang.controller.term import Reading
-from extender.gang.controller.verb_patience import VerbPatience
 from extender.gang.core.reservations import Preemption
 from extender.gang.fairness.admission import Admission
 from extender.gang.fairness.fair_lock import Late
 from extender.gang.plan.candidates import Candidates
 from extender.gang.plan.question import Masks
-from extender.gang.status.decision_telling import DecisionTelling
+from extender.gang.runtime.background import Background, log
+from extender.gang.runtime.clocks import Clocks
+from extender.gang.status.notices import DecisionTelling
 from extender.gang.tell.decisions import Verb
+from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
 from extender.model.plan import Code, Plan, Refusal
+
+SEARCHES = 1.2
+"""A verb waits so many times plan.seconds in all; ``check`` wants httpTimeout to be longer."""
+
+
+class VerbPatience:
+    """Work by its key: verbs that ask for the same wait for the same. One event loop only."""
+
+    def __init__(self, background: Background, clocks: Clocks, plan_seconds: float) -> None:
+        self._clocks = clocks
+        self._background = background
+        self._seconds = SEARCHES * plan_seconds
+        self._under_way: dict[Hashable, asyncio.Task[Any]] = {}
+
+    def now(self) -> float:
+        """Return the monotonic time that verbs are asked at."""
+        return self._clocks.monotonic()
+
+    def left(self, asked: float) -> float:
+        """Return for how many seconds a verb may wait that was asked at ``asked``, monotonic."""
+        return max(0.0, asked + self._seconds - self._clocks.monotonic())
+
+    async def outcome(
+        self, key: Hashable, work: Callable[[], Coroutine[Any, Any, Any]], asked: float
+    ) -> Any:
+        """Return what ``work`` comes to, begun unless work of this key is under way.
+
+        Raises Late when the verb may not wait any longer, and what the work raises.
+        """
+        task = self._under_way.get(key)
+        if task is None:
+            task = self._under_way[key] = self._background.begin(work())
+            task.add_done_callback(lambda task: self._under_way.pop(key))
+        done, _ = await asyncio.wait({task}, timeout=self.left(asked))
+        if not done:
+            task.add_done_callback(_tell)
+            raise Late
+        if task.cancelled():
+            raise NotReady("the leadership term of this call is over")
+        return task.result()
+
+
+def _tell(task: asyncio.Task[Any]) -> None:
+    """Log a failure that no verb waited for."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None and not isinstance(error, NotReady):
+        log.error("planning failed after its verb was answered", exc_info=error)
+
 
 RECORDED_SECONDS = 1.0
 """How long an answer waits for the plan's record to be written."""
@@ -62,7 +122,7 @@ class Answering:
         ``offered`` tells, per member uid, which nodes kube-scheduler accepts for
         it at this moment; it said so at ``asked``, monotonic, None = now. ``single`` is a gang of
         one made for a pod of no gang, which may preempt on ``candidates``. A verb waits as long as
-        its patience lasts (verb_patience.py), and for other gangs' searches TURN_SECONDS; the plan
+        its patience lasts (VerbPatience), and for other gangs' searches TURN_SECONDS; the plan
         is made after that all the same. Raises NotReady before recovery is over, and while another
         replica leads.
         """

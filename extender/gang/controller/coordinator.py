@@ -1,32 +1,35 @@
 """One term of acting: its parts, what the cache reports to them, and their rounds.
 
 Verbs and the planning loop ask ``answering.py``; ``scheduling_cycle.py`` searches, one gang after
-another, ``replanning.py`` does so for plans that do not hold any more. Deadlines have a loop of
+another, ``Replanning`` does so for plans that do not hold any more. Deadlines have a loop of
 their own.
+
+Removes, now and then, what lives before or lost answers may have left behind.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from math import inf
+
+import structlog
 
 from extender.gang.bind_barrier.bindings import Bindings
 from extender.gang.bind_barrier.partial import PartlyBound
 from extender.gang.booking.bookings import Bookings
-from extender.gang.controller.answering import Answering
+from extender.gang.controller.answering import Answering, VerbPatience
 from extender.gang.controller.executor import Executor, ForOthers
+from extender.gang.controller.hints import Nominations
 from extender.gang.controller.planner_thread import PLANNER, PlannerThread
 from extender.gang.controller.planning_rounds import PLANNING, PlanningRounds
 from extender.gang.controller.preconditions import Preconditions
-from extender.gang.controller.record_writer import RecordWriter
+from extender.gang.controller.records import RecordWriter
 from extender.gang.controller.recovery import Recovery
-from extender.gang.controller.replanning import Replanning
 from extender.gang.controller.rounds import run_rounds
-from extender.gang.controller.scheduling_cycle import SchedulingCycle
-from extender.gang.controller.sweeper import Sweeper
+from extender.gang.controller.scheduling_cycle import Replanning, SchedulingCycle
 from extender.gang.controller.term import Reading, Telling, Term, reading_of, telling_of
-from extender.gang.controller.verb_patience import VerbPatience
-from extender.gang.core.last_check import LastCheck
+from extender.gang.core.last_check import KeptGangs, LastCheck
 from extender.gang.core.preemption import Accepted, PlanEnded, Plans, Search, SeatsReleased, Taken
 from extender.gang.core.refusals import Refusals
 from extender.gang.core.refused_seats import RefusedSeats
@@ -34,8 +37,63 @@ from extender.gang.core.victim_group import Tables
 from extender.gang.fairness.admission import Admission
 from extender.gang.fairness.eviction_history import EvictedStore, EvictionHistory
 from extender.gang.fairness.suspensions import Suspensions
+from extender.gang.leader_election.lease import Leadership
 from extender.gang.plan.planner import Planner
+from extender.gang.runtime.clocks import Clocks
+from extender.gang.runtime.cluster_source import ClusterSource
+from extender.kube.api_errors import ApiError
 from extender.model.objects import GangKey, Node, Pod
+
+log = structlog.get_logger("gang")
+
+SWEEP_SECONDS = 30.0
+
+
+class Sweeper:
+    """Looks for records and nominations that belong to no plan."""
+
+    def __init__(
+        self,
+        nominations: Nominations,
+        keeper: RecordWriter,
+        gangs: KeptGangs,
+        source: ClusterSource,
+        leadership: Leadership,
+        clocks: Clocks,
+    ) -> None:
+        self._nominations = nominations
+        self._keeper = keeper
+        self._gangs = gangs
+        self._source = source
+        self._leadership = leadership
+        self._clocks = clocks
+        self._next = inf
+
+    def begin(self) -> None:
+        """Start, once the records of a life before are taken in."""
+        self._next = self._clocks.monotonic() + SWEEP_SECONDS
+        self._clear_nominations()
+
+    async def round(self) -> None:
+        """Look, if it is time to."""
+        if self._clocks.monotonic() < self._next or not self._leadership.acts:
+            return
+        self._next = self._clocks.monotonic() + SWEEP_SECONDS
+        self._clear_nominations()
+        try:
+            await self._keeper.sweep()
+        except ApiError as error:
+            log.warning("left plan records not looked for", error=str(error))
+
+    def _clear_nominations(self) -> None:
+        snapshot = self._source.snapshot()
+
+        def starts_whole(key: GangKey) -> bool:
+            gang = self._gangs.resolve(key, snapshot)
+            return gang.starts_whole and not gang.problems
+
+        self._nominations.clear_orphans(starts_whole, self._gangs.member_key)
+
 
 FRESH_SECONDS = 0.1
 """How often it is looked whether all watches are up again, before records are judged."""

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from extender.gang.controller.heartbeats import Heartbeats
+from extender.gang.controller.rounds import Heartbeats
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion, Masks, SeatsQuestion
 from extender.gang.runtime.clocks import Clocks

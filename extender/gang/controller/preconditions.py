@@ -10,11 +10,10 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from extender.fit.disruption_budgets import guarded
-from extender.gang.core.expectations import shown_in
 from extender.gang.core.last_check import LastCheck
 from extender.gang.core.preemption import Allowance, Plans, units_of
 from extender.gang.core.reservations import Preemption
-from extender.gang.core.victim_group import Claim, Phase, VictimGroup
+from extender.gang.core.victim_group import Claim, Phase, VictimGroup, shown_in
 from extender.gang.incremental.classes import classes_of
 from extender.gang.plan.candidates import NOBODY
 from extender.gang.plan.lists import samples

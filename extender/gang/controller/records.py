@@ -12,13 +12,23 @@ Rules
   was reported as ended must not come back to life.
 - What cannot be read, or is not surely ours (extender.gang.runtime.signature), is kept aside: told,
   never acted on, never deleted.
+
+A plan record as ConfigMaps: how its parts are made, and what can be read of one.
+
+Keeps the record of every plan until nothing is owed for it any more.
+
+The record outlives its plan while units that have gone in part are not finished: whoever
+starts next finishes them. Every write is made by one task a record, in order.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import base64
+import binascii
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -26,29 +36,16 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from extender.gang.controller.record_objects import (
-    EPOCH_ANNOTATION,
-    LABEL,
-    PART_LABEL,
-    SIGNATURE_ANNOTATION,
-    created_at,
-    data_of,
-    documents_of,
-    epoch_of,
-    further_parts,
-    name_of,
-    owner_of,
-    part_count,
-    readable,
-    signature_of,
-    version_of,
-)
-from extender.gang.core.record import Record, unpack
+from extender.gang.core.record import Others, Record, pack, unpack
+from extender.gang.core.reservations import Preemption
+from extender.gang.leader_election.lease import Leadership
+from extender.gang.runtime.background import Background
 from extender.gang.runtime.signature import Signer, digest_of
 from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError, Conflict, NotFound, Unavailable
 from extender.kube.gate import answered
 from extender.model.errors import ExtenderError, InvalidInput
+from extender.model.plan import Victim
 from extender.model.texts import counted
 
 log = structlog.get_logger("gang")
@@ -354,3 +351,255 @@ class Records:
             following = str(answer.get("metadata", {}).get("continue") or "")
             if not following:
                 return items
+
+
+LABEL = "podgroup-extender.io/plan"
+PART_LABEL = "podgroup-extender.io/plan-part"
+GANG_ANNOTATION = "podgroup-extender.io/gang"
+EPOCH_ANNOTATION = "podgroup-extender.io/epoch"
+PARTS_ANNOTATION = "podgroup-extender.io/parts"
+SIGNATURE_ANNOTATION = "podgroup-extender.io/signature"
+
+
+def documents_of(record: Record, signer: Signer | None = None) -> list[dict[str, Any]]:
+    """Return the ConfigMaps that hold a record, the first part first."""
+    parts = pack(record)
+    signature = "" if signer is None else signer.sign(record.name, record.epoch, digest_of(parts))
+    documents = []
+    for number, data in enumerate(parts):
+        name = record.name if number == 0 else f"{record.name}-{number}"
+        state = "in-flight" if record.finishing is None else "finishing"
+        annotations = {
+            GANG_ANNOTATION: str(record.plan.gang),
+            EPOCH_ANNOTATION: str(record.epoch),
+            PARTS_ANNOTATION: str(len(parts)),
+        }
+        if signature and number == 0:
+            annotations[SIGNATURE_ANNOTATION] = signature
+        documents.append(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {
+                    "name": name,
+                    "labels": {LABEL: state} if number == 0 else {PART_LABEL: record.name},
+                    "annotations": annotations,
+                },
+                "binaryData": {"plan": base64.b64encode(data).decode()},
+            }
+        )
+    return documents
+
+
+def name_of(item: dict[str, Any]) -> str:
+    """Return the object's name."""
+    return str(item.get("metadata", {}).get("name", ""))
+
+
+def version_of(item: dict[str, Any]) -> str:
+    """Return the object's resourceVersion."""
+    return str(item.get("metadata", {}).get("resourceVersion", ""))
+
+
+def created_at(item: dict[str, Any]) -> float:
+    """When the object was made; 0.0: unknown."""
+    stamp = item.get("metadata", {}).get("creationTimestamp")
+    try:
+        return datetime.fromisoformat(stamp).timestamp() if isinstance(stamp, str) else 0.0
+    except ValueError:
+        return 0.0
+
+
+def owner_of(item: dict[str, Any]) -> str:
+    """The record that a further part says it belongs to."""
+    return str((item.get("metadata", {}).get("labels") or {}).get(PART_LABEL, ""))
+
+
+def further_parts(name: str, items: list[dict[str, Any]]) -> dict[int, bytes]:
+    """Further parts of one record, by number."""
+    found: dict[int, bytes] = {}
+    for item in items:
+        number = name_of(item).rpartition("-")[2]
+        if owner_of(item) == name and name_of(item) == f"{name}-{number}" and number.isdecimal():
+            found[int(number)] = data_of(item)
+    return found
+
+
+def signature_of(item: dict[str, Any]) -> str:
+    """Return what the first part says that it was signed with."""
+    return str((item.get("metadata", {}).get("annotations") or {}).get(SIGNATURE_ANNOTATION, ""))
+
+
+def _annotation(item: dict[str, Any], name: str) -> int:
+    text = str((item.get("metadata", {}).get("annotations") or {}).get(name, ""))
+    return int(text) if text.isdecimal() and len(text) < 12 else 0
+
+
+def epoch_of(item: dict[str, Any]) -> int:
+    """Return the lease's epoch under which the part was written; 0: unknown."""
+    return _annotation(item, EPOCH_ANNOTATION)
+
+
+def part_count(item: dict[str, Any]) -> int:
+    """Return of how many parts the record says to be."""
+    return max(1, min(_annotation(item, PARTS_ANNOTATION), 1000))
+
+
+def data_of(item: dict[str, Any]) -> bytes:
+    """Return the part's bytes, b"" where they cannot be read."""
+    text = str((item.get("binaryData") or {}).get("plan", ""))
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def readable(item: dict[str, Any]) -> bool:
+    """Whether the first part looks like one of ours; what a person put there stays."""
+    return bool(data_of(item)) and bool(_annotation(item, PARTS_ANNOTATION))
+
+
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 30.0
+
+
+class Kept(Struct, kw_only=True):
+    """A record that is, or may be, in the API."""
+
+    record: Record
+    over: bool = False
+    """Its plan has ended."""
+    owed: tuple[str, ...] = ()
+    """Uids still to be evicted of units that have gone in part."""
+    written: tuple[str, ...] | None = None
+    """``owed`` as last written; None: the plan is written as in flight."""
+    busy: bool = False
+    """A task is writing it."""
+
+
+class RecordWriter:
+    """Writes, updates and deletes plan records as preemptions and units go on."""
+
+    def __init__(self, records: Records, leadership: Leadership, background: Background) -> None:
+        self._records = records
+        self._leadership = leadership
+        self._spawn = background.spawn
+        self._epoch = leadership.epoch
+        self._kept: dict[str, Kept] = {}
+        """Plan id -> record."""
+
+    async def write(self, preemption: Preemption, made: float, others: Others) -> None:
+        """Write the record of a new plan. Raises ApiError when it is not surely there."""
+        record = Record(
+            id=preemption.id,
+            epoch=self._epoch,
+            plan=preemption.plan,
+            made=made,
+            others=others,
+            completes=preemption.completes,
+            evicted=tuple(sorted(preemption.evicted_before)),
+            overdue=preemption.overdue,
+        )
+        kept = self._kept[preemption.id] = Kept(record=record, busy=True, over=preemption.over)
+        try:
+            await self._records.create(record)
+        except ApiError:
+            kept.over = True
+            raise
+        finally:
+            kept.busy = False
+            self._push(kept)
+
+    async def load(self) -> Loaded:
+        """Return the records of a life before, put under our epoch. Raises ApiError.
+
+        To be called while the lease is ours: whatever epoch a record has, it is an older one.
+        (Lease objects can be deleted, and their count of transitions then begins anew.)
+        """
+        loaded = await self._records.load()
+        older = [record.epoch for record in loaded.records]
+        self._epoch = max(self._leadership.epoch, 1 + max(older, default=-1))
+        mine = [await self._records.claim(record, self._epoch) for record in loaded.records]
+        return Loaded(mine, loaded.unreadable, loaded.created)
+
+    @property
+    def signed(self) -> bool:
+        """Whether what is read is surely ours."""
+        return self._records.signer.signs
+
+    def keep_aside(self, record: Record, why: str) -> None:
+        """Neither act on a record nor delete it, and tell why."""
+        self._records.keep_aside(record, why)
+
+    def adopt(self, record: Record) -> None:
+        """Look after a record that was loaded."""
+        self._kept[record.id] = Kept(record=record, written=record.finishing)
+
+    def keeps(self, plan_id: str) -> bool:
+        """Whether the plan's record is there and not about to be deleted."""
+        kept = self._kept.get(plan_id)
+        return kept is not None and (not kept.over or bool(kept.owed))
+
+    def over(self, plan_id: str, owed: Callable[[str], Iterable[Victim]]) -> None:
+        """The plan has ended; ``owed`` returns what of its victims has to be finished."""
+        kept = self._kept.get(plan_id)
+        if kept is not None:
+            kept.over = True
+            self.settle(plan_id, owed)
+
+    def settle(self, plan_id: str, owed: Callable[[str], Iterable[Victim]]) -> None:
+        """Take note of what an ended plan's units still owe; drop the record when it is nothing.
+
+        Asked for after each eviction: while the plan is in flight nothing is counted.
+        """
+        kept = self._kept.get(plan_id)
+        if kept is None or not kept.over:
+            return
+        kept.owed = tuple(sorted(victim.uid for victim in owed(plan_id)))
+        self._push(kept)
+
+    def _push(self, kept: Kept) -> None:
+        if kept.over and not kept.busy:
+            kept.busy = True
+            self._spawn(self._bring_up(kept))
+
+    async def _bring_up(self, kept: Kept) -> None:
+        """Make the record say what is owed, or delete it; until that is done."""
+        pause = FIRST_PAUSE
+        try:
+            while self._leadership.acts:
+                try:
+                    if not kept.owed:
+                        await self._records.drop(kept.record)
+                        if not kept.owed:
+                            self._kept.pop(kept.record.id, None)
+                            return
+                    elif kept.written is not None:
+                        return  # what was owed at first is written; the cluster shows the rest
+                    else:
+                        owed = kept.owed
+                        await self._records.update(replace(kept.record, finishing=owed))
+                        kept.written = owed
+                except Superseded:
+                    self._kept.pop(kept.record.id, None)
+                    return
+                except ApiError as error:
+                    log.warning(
+                        "plan record not up to date", config_map=kept.record.name, error=str(error)
+                    )
+                    await asyncio.sleep(pause)
+                    pause = min(LONGEST_PAUSE, pause * 2)
+        finally:
+            kept.busy = False
+
+    async def sweep(self) -> None:
+        """Delete records that belong to no plan. Raises ApiError."""
+
+        def live() -> set[str]:
+            return {kept.record.name for kept in self._kept.values()}
+
+        youngest = await self._records.sweep(live, self._epoch)
+        if self._leadership.acts:
+            # The lease was ours when they were read, so whatever is younger is of a term before
+            # this one, as in load(): the storage was put back to before it was deleted.
+            self._epoch = max(self._epoch, youngest)

@@ -2,7 +2,7 @@
 
 A record permits, it does not promise: the plan is compared with the cluster as it is now and
 goes on only if it still holds. One that asks for what no plan of ours could is kept aside
-(extender.gang.core.record_check). What cannot be dropped is a unit of which a part has gone by
+(extender.gang.core.record). What cannot be dropped is a unit of which a part has gone by
 our hand; it is finished in any case. Which victims have gone and which members are bound is
 read from the cluster.
 """
@@ -13,12 +13,17 @@ import structlog
 from msgspec.structs import replace
 
 from extender.gang.controller.executor import Executor
-from extender.gang.controller.record_writer import RecordWriter
+from extender.gang.controller.records import RecordWriter
 from extender.gang.controller.term import Reading, Telling
 from extender.gang.core.preemption import Resumed
-from extender.gang.core.record import Record
-from extender.gang.core.record_check import doubt, priority_of, without_strangers
-from extender.gang.core.recorded_victims import RecordedVictims, whole_units
+from extender.gang.core.record import (
+    Record,
+    RecordedVictims,
+    doubt,
+    priority_of,
+    whole_units,
+    without_strangers,
+)
 from extender.gang.core.reservations import Preemption
 from extender.gang.core.victim_group import Claim, Claimed, Released
 from extender.gang.plan.validity import present, whole_again

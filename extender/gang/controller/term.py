@@ -1,51 +1,139 @@
 """One term of acting: what it is handed, and what all its parts share, read and told.
 
 ``coordinator.py`` makes the parts that act of these.
+
+Whether gangs can be decided now: the caches, the lease and the plan records have to be there.
+
+One gang after another: what fails for one is told and keeps nobody else from their turn.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
+from typing import TypeVar
 
-from extender.gang.controller.apart import Apart
-from extender.gang.controller.binder import Binder
-from extender.gang.controller.evictor import Evictor
-from extender.gang.controller.heartbeats import Heartbeats
-from extender.gang.controller.held_back import HeldBack
-from extender.gang.controller.hints import CONCURRENCY, Hints
-from extender.gang.controller.nominations import Nominations
+import structlog
+from cachetools import TTLCache
+
+from extender.gang.controller.hints import CONCURRENCY, HeldBack, Hints, Nominations, Requeuing
 from extender.gang.controller.notifier import Notifier
-from extender.gang.controller.pending_gangs import PendingGangs
-from extender.gang.controller.readiness import Readiness
 from extender.gang.controller.records import Records
-from extender.gang.controller.requeuing import Requeuing
-from extender.gang.controller.waiting import Waiting
+from extender.gang.controller.requests import Binder, Evictor
+from extender.gang.controller.rounds import Heartbeats
+from extender.gang.controller.waiting import PendingGangs, Waiting
 from extender.gang.core.last_check import KeptGangs
 from extender.gang.core.reservations import Reservations
 from extender.gang.fairness.suspensions import SuspensionStore
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.incremental.victims import leaves_in_time
-from extender.gang.leader_election.leadership import Leadership
+from extender.gang.leader_election.lease import Leadership
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.runtime.background import Background
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.scheduler_view.assumed_pods import AssumedPods
 from extender.gang.scheduler_view.node_lists import NodeLists
-from extender.gang.status.decision_telling import DecisionTelling, RefusedGangs
 from extender.gang.status.group_conditions import GroupConditions
-from extender.gang.status.notices import Notices
+from extender.gang.status.notices import DecisionTelling, Notices, RefusedGangs
 from extender.gang.tell.listener import Listener
 from extender.gang.tell.verdicts import Verifier
 from extender.groups.resolver import Resolver
 from extender.kube.api import KubeApi
+from extender.model.errors import NotReady
 from extender.model.gang import Gang
-from extender.model.objects import GangKey
+from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
 from extender.settings.settings import Settings
+
+
+class Readiness:
+    """Of one term. ``recovered`` is set once the records of a life before are taken in."""
+
+    def __init__(self, source: ClusterSource, leadership: Leadership, stale_seconds: float) -> None:
+        """``stale_seconds``: for how long a watch may bring nothing while it is down."""
+        self._source = source
+        self._leadership = leadership
+        self._stale_seconds = stale_seconds
+        self.recovered = False
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is anything to look after: plans of before are known, and the cluster."""
+        return self.recovered and self._source.synced
+
+    def require(self) -> None:
+        """Raise NotReady until caches are synced, plans recovered and the lease is ours."""
+        if not self._source.synced:
+            raise NotReady("caches are not synced yet")
+        if not self._leadership.acts:
+            raise NotReady("another replica leads")
+        if not self.recovered:
+            raise NotReady("plan records are not read yet")
+
+    def stale(self) -> str | None:
+        """Return why gangs cannot be decided now: the cache may be behind the cluster."""
+        if self._source.stale_for() > self._stale_seconds:
+            return "the cache is stale: a watch is down and has brought nothing for too long"
+        return None
+
+    def behind(self) -> bool:
+        """Whether nothing irreversible may rest on the cache now: some watch is down.
+
+        What ``stale`` permits is a plan, which is compared again before its first eviction. An
+        eviction, or a seat that is given away, is not taken back.
+        """
+        return self._source.stale_for() > 0
+
+
+log = structlog.get_logger("gang")
+
+TOLD_SECONDS = 3600.0
+MOST_TOLD = 1024
+NOT_JUDGED = "PodNotJudged"
+Found = TypeVar("Found")
+
+
+class Apart:
+    """Runs steps of a round gang by gang. One event loop only."""
+
+    def __init__(self, notices: Notices, clocks: Clocks) -> None:
+        self._notices = notices
+        self._told: TTLCache[tuple[GangKey, str], bool] = TTLCache(
+            MOST_TOLD, TOLD_SECONDS, clocks.monotonic
+        )
+
+    def each(self, keys: Iterable[GangKey], step: Callable[[GangKey], Found | None]) -> list[Found]:
+        """Return what a step finds for each gang; nothing of one for which it fails."""
+        found: list[Found] = []
+        for key in keys:
+            try:
+                one = step(key)
+            except NotReady:
+                raise
+            except Exception as error:
+                self.failed(key, error)
+                continue
+            if one is not None:
+                found.append(one)
+        return found
+
+    def failed(self, key: GangKey, error: Exception) -> None:
+        """Tell, once an hour, that a gang had no turn."""
+        kind = type(error).__name__
+        if (key, kind) not in self._told:
+            self._told[key, kind] = True
+            log.error("a gang could not be planned", gang=str(key), exc_info=error)
+
+    def tell(self, aside: Iterable[tuple[Pod, str]]) -> None:
+        """Warn the owners of pods that the planner has set aside."""
+        for pod, why in aside:
+            log.error("a pod is left where it is", pod=pod.key, why=why)
+            note = f"This pod is not evicted, and plans are made without it: it {why}"
+            self._notices.warned(pod, NOT_JUDGED, note)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import random as random_module
 
-from extender.gang.controller.binder import Binder
 from extender.gang.controller.coordinator import Coordinator
-from extender.gang.controller.evictor import Evictor
-from extender.gang.controller.heartbeats import Heartbeats
 from extender.gang.controller.notifier import Notifier
 from extender.gang.controller.records import Records
+from extender.gang.controller.requests import Binder, Evictor
+from extender.gang.controller.rounds import Heartbeats
 from extender.gang.controller.term import Term
 from extender.gang.fairness.suspensions import SuspensionStore
-from extender.gang.leader_election.leadership import Alone, Leadership
+from extender.gang.leader_election.lease import Alone, Leadership
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.runtime.cluster_source import ClusterSource
 from extender.gang.runtime.signature import Signer

@@ -16,7 +16,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Protocol
 
-from extender.gang.controller.requeuing import Requeuing
+from extender.gang.controller.hints import Requeuing
 from extender.gang.core.preemption import DoesNotHold
 from extender.gang.core.reservations import Preemption, Reservations, Tries, TurnedAway
 from extender.gang.runtime.clocks import Clocks

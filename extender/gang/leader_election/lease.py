@@ -1,15 +1,119 @@
-"""The Lease object: reading, writing and following the one that replicas share."""
+"""The Lease object: reading, writing and following the one that replicas share.
+
+Who may act: of several replicas the one that holds the lease, and only while it surely does.
+
+Source of the semantics: client-go's tools/leaderelection. A holder that cannot renew must
+be still before anybody else can hold the lease, so ``acts`` is asked right before every
+request that destroys, and turns False by the clock alone.
+
+Labels the leader's pod, so that a Service selects the one replica that answers.
+
+Readiness cannot say it: a standby that is never ready would block roll-outs and disruption
+budgets, which count ready pods.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
+import structlog
+
+from extender.gang.runtime.clocks import LEASE_CLOCKS, Clocks
 from extender.kube.api import KubeApi
+from extender.kube.api_errors import ApiError, NotFound
 from extender.kube.client import json_of
+
+
+class Leadership(Protocol):
+    """What acting needs to know of the lease."""
+
+    @property
+    def acts(self) -> bool:
+        """Whether this process may evict and write records at this moment."""
+
+    @property
+    def epoch(self) -> int:
+        """Grows each time the lease changes hands; written into every plan record."""
+
+
+class Alone:
+    """The only replica: always acts."""
+
+    acts = True
+    epoch = 0
+    identity = ""
+
+    def describe(self) -> str:
+        """Return that there is nobody else."""
+        return "this is the only replica"
+
+    def note_asked(self) -> None:
+        """Nobody has to be told."""
+
+
+class LeaderCandidate(Leadership, Protocol):
+    """What serving needs besides: whom to name, and whom to tell that it was asked."""
+
+    @property
+    def identity(self) -> str:
+        """Who we are."""
+
+    def describe(self) -> str:
+        """Return, for a person, who leads."""
+
+    def note_asked(self) -> None:
+        """Note that kube-scheduler has asked this replica."""
+
+
+log = structlog.get_logger("leadership")
+
+LABEL = "podgroup-extender.io/leader"
+RETRY_SECONDS = 1.0
+
+
+class LeaderLabel:
+    """The label on our own pod, and on nobody else's."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        namespace: str,
+        pod: str,
+        clocks: Clocks = LEASE_CLOCKS,
+    ) -> None:
+        self._api = api
+        self._pods = f"/api/v1/namespaces/{quote(namespace)}/pods"
+        self._pod = pod
+        self._clocks = clocks
+
+    async def claim(self) -> None:
+        """Take the label from all others and put it on our pod; tries until it works."""
+        while True:
+            try:
+                found = await self._api.get(self._pods, params={"labelSelector": f"{LABEL}=true"})
+                for item in found.get("items", []):
+                    if item["metadata"]["name"] != self._pod:
+                        await self._remove(item["metadata"]["name"])
+                await self._write(self._pod, "true")
+                return
+            except ApiError as error:
+                log.warning("the leader's label cannot be written", error=str(error))
+                await self._clocks.sleep(RETRY_SECONDS)
+
+    async def _remove(self, pod: str) -> None:
+        try:
+            await self._write(pod, None)
+        except NotFound:
+            return  # Its pod is gone, and the label with it.
+
+    async def _write(self, pod: str, value: str | None) -> None:
+        patch = {"metadata": {"labels": {LABEL: value}}}
+        await self._api.patch(f"{self._pods}/{quote(pod)}", patch)
+
 
 ASKED = "podgroup-extender.io/asked-replica"
 """Annotation: the replica that kube-scheduler asks although another one holds the lease."""

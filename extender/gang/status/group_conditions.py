@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from extender.cache.discovery import served
 from extender.gang.core.last_check import KeptGangs
-from extender.gang.leader_election.leadership import Leadership
+from extender.gang.leader_election.lease import Leadership
 from extender.gang.runtime.background import Background
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.runtime.cluster_source import ClusterSource

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import structlog
 
-from extender.gang.leader_election.leadership import Leadership
+from extender.gang.leader_election.lease import Leadership
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.decisions_per_day import Days
 from extender.kube.api import KubeApi
