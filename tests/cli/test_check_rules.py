@@ -1,29 +1,39 @@
-"""``check``: each unsafe value is found, once, at its place; a safe configuration is quiet."""
+"""``check``: each rule on configuration, barrier, mode, limits and replicas."""
 
 from __future__ import annotations
 
+import argparse
 import copy
-from typing import Any
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, get_args, get_origin
 
 import pytest
+import yaml
+from msgspec import Struct
+from msgspec.structs import fields
 
 from extender.check import config
+from extender.check.bind_rules import BIND_RULES, hold_findings
+from extender.check.catalogue import RULES
+from extender.check.config import parse
 from extender.check.documents import Document
 from extender.check.extender_entry_rules import ENTRY_RULES
 from extender.check.findings import Finding
 from extender.check.kubescheduler import configuration, parse_gates
+from extender.check.mode_rules import MODE_RULES
+from extender.check.replica_rules import replica_findings
+from extender.check.rights_rules import BIND_RIGHTS, OBSERVE_RIGHTS, rights_findings
 from extender.check.scheduler_rules import SCHEDULER_RULES, configuration_findings, gate_findings
-from extender.settings.settings import Settings
-from tests.cli.configurations import (
-    OTHER,
-    SAFE,
-    Change,
-    beside,
-    ours,
-    preemption_args,
-    split,
-    top,
-)
+from extender.check.tenant_rules import LIMIT_RULES, limit_findings
+from extender.cli import check_command
+from extender.cli.check_command import manifest_findings, settings_findings
+from extender.gang.leader_election.lease import LABEL
+from extender.model.errors import InvalidInput
+from extender.settings.settings import LeadershipSettings, Settings
+from tests.cli.configurations import OTHER, SAFE, Change, beside, ours, preemption_args, split, top
+from tests.packaging.manifests import MANIFESTS, pick, read, rules
 
 ENTRY = "extenders[0]"
 
@@ -304,3 +314,391 @@ def test_margins_follow_the_settings() -> None:
     slow = config.parse("plan: {seconds: 8}")
     assert slow != Settings()
     assert [f.rule for f in examine(ours(httpTimeout="11s"), "plan: {seconds: 8}")] == []
+
+
+ON = "bind: {enabled: true}"
+BINDER: dict[str, Any] = {
+    "urlPrefix": "http://127.0.0.1:8888",
+    "bindVerb": "bind",
+    "ignorable": False,
+    "httpTimeout": "45s",
+}
+SOME = {"managedResources": [{"name": "nvidia.com/gpu", "ignoredByScheduler": True}]}
+
+
+def bind_examine(settings: str, *entries: dict[str, Any], **first: Any) -> list[Finding]:
+    document = copy.deepcopy(SAFE)
+    document["extenders"][0].update(first)
+    document["extenders"] += entries
+    found = configuration([Document("s", document)], "s")
+    return list(configuration_findings(found, config.parse(settings), "s", None))
+
+
+BIND_CASES = [
+    (ON, [BINDER], []),
+    ("", [BINDER], ["error bind extenders[1].bindVerb"]),
+    (ON, [], ["warning bind-unused extenders[0]"]),
+    (ON, [BINDER | {"ignorable": True}], ["error bind-ignorable extenders[1].ignorable"]),
+    (ON, [BINDER | {"bindVerb": "Bind"}], ["error verb-path extenders[1].bindVerb"]),
+    (ON, [BINDER, BINDER], ["error verb-twice extenders[2].bindVerb"]),
+    (
+        ON,
+        [BINDER | SOME],
+        ["error bind-ignored extenders[1].managedResources[0].ignoredByScheduler"],
+    ),
+    (ON, [BINDER | {"httpTimeout": "36s"}], ["error bind-timeout extenders[1].httpTimeout"]),
+    (ON, [BINDER | {"httpTimeout": ""}], ["error bind-timeout extenders[1].httpTimeout"]),
+    ("bind: {enabled: true, holdSeconds: 24}", [BINDER | {"httpTimeout": "36s"}], []),
+    (
+        ON,
+        [BINDER | {"urlPrefix": "http://127.0.0.1:8888/x"}],
+        ["error url-path extenders[1].urlPrefix"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("settings", "entries", "expected"), BIND_CASES)
+def test_entries(settings: str, entries: list[dict[str, Any]], expected: list[str]) -> None:
+    found = [
+        f"{each.severity} {each.rule} {each.place.removeprefix('s: ')}"
+        for each in bind_examine(settings, *entries)
+    ]
+    assert found == expected
+
+
+def test_bind_on_the_entry_of_other_verbs() -> None:
+    found = {each.rule for each in bind_examine(ON, bindVerb="bind")}
+    assert found == {"bind-shared", "bind-timeout"}
+
+
+def test_settings() -> None:
+    def rules_of(text: str) -> list[str]:
+        return [each.rule for each in hold_findings(config.parse(text), "s")]
+
+    assert rules_of("") == rules_of(ON) == []
+    assert rules_of("{bind: {enabled: true, holdSeconds: 60}}") == ["bind-hold"]
+    assert rules_of("{bind: {holdSeconds: 60}}") == []
+    assert rules_of("{seats: {rollback: delete}}") == ["rollback"]
+
+
+def documents(*names: str) -> list[Document]:
+    return [Document(name, each) for name in names for each in read(name)]
+
+
+def test_the_right_to_bind_is_granted_with_the_barrier_only() -> None:
+    def found(*names: str, binds: bool) -> list[str]:
+        return [each.rule for each in rights_findings(documents(*names), binds=binds)]
+
+    assert found("rbac.yaml", "barrier/rbac.yaml", binds=True) == []
+    assert found("rbac.yaml", binds=False) == []
+    assert found("rbac.yaml", binds=True) == ["bind-right"]
+    assert found("rbac.yaml", "barrier/rbac.yaml", binds=False) == ["rights-beyond"]
+
+
+def test_the_manifest_grants_what_check_knows() -> None:
+    assert rules("barrier/rbac.yaml", "ClusterRole", "podgroup-extender-bind") == {
+        (verb, group, resource)
+        for (group, resource), verbs in BIND_RIGHTS.items()
+        for verb in verbs
+    }
+
+
+def test_the_manifests_of_the_barrier_are_as_safe(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    check_command.add_parser(parser.add_subparsers())
+
+    def found(folder: str, *more: str) -> list[str]:
+        words = ["check", "--json", "--config", str(MANIFESTS / folder / "extender-config.yaml")]
+        words += ["--scheduler-config", str(MANIFESTS / folder / "kube-scheduler-config.yaml")]
+        words += ["--scheduler-manifest", str(MANIFESTS / "sidecar.yaml")]
+        for name in ("namespace.yaml", "rbac.yaml", *more):
+            words += ["--manifest", str(MANIFESTS / name)]
+        assert check_command.run(parser.parse_args(words)) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told["unchecked"] == []
+        return [each["rule"] for each in told["findings"]]
+
+    assert found("barrier", "barrier/rbac.yaml") == found("")
+
+
+@pytest.mark.parametrize("name", ["extender-config.yaml", "kube-scheduler-config.yaml"])
+def test_they_differ_from_the_plain_ones_by_the_barrier_alone(name: str) -> None:
+    (plain,), (more,) = read(name), read(f"barrier/{name}")
+    if "data" in plain:
+        plain, more = (yaml.safe_load(each["data"]["config.yaml"]) for each in (plain, more))
+        assert more.pop("bind")["enabled"]
+    else:
+        assert more["extenders"].pop()["bindVerb"] == "bind"
+    assert more == plain
+
+
+def test_every_rule_is_known() -> None:
+    assert BIND_RULES.keys() <= RULES.keys()
+
+
+OBSERVING = "mode: observe\n"
+TEAM = "enforce: {namespaces: {matchLabels: {team: a}}"
+OWN = ("observe/rbac.yaml", "observe/deployment.yaml", "namespace.yaml")
+
+
+def codes(findings: list[Finding]) -> set[str]:
+    return {finding.rule for finding in findings} & set(MODE_RULES)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", set()),
+        (OBSERVING, {"observing", "observe-unsaved"}),
+        (OBSERVING + "observe: {file: /x}", {"observing"}),
+        (
+            OBSERVING + "leadership: {enabled: true}",
+            {"observing", "observe-unsaved", "observe-leader"},
+        ),
+        (TEAM + "}", {"enforce-some"}),
+        (TEAM + ", victims: all}", {"enforce-some", "enforce-all-victims"}),
+        ("enforce: {victims: all}", set()),
+    ],
+)
+def test_mode_settings(text: str, found: set[str]) -> None:
+    assert codes(list(settings_findings(config.parse(text), "c"))) == found
+
+
+def mode_examine(text: str, **entry: Any) -> set[str]:
+    document = copy.deepcopy(SAFE)
+    document["extenders"][0].update(entry)
+    found = configuration([Document("s", document)], "s")
+    return {each.rule for each in configuration_findings(found, config.parse(text), "s", None)}
+
+
+def test_entry_of_an_observer_fails_open() -> None:
+    assert mode_examine(OBSERVING) == {"observe-fail-closed"}
+    assert mode_examine(OBSERVING, ignorable=True) == set()
+    assert mode_examine("", ignorable=True) == {"ignorable"}
+
+
+def test_observer_need_not_be_asked() -> None:
+    document = copy.deepcopy(SAFE)
+    document["extenders"] = []
+    found = configuration([Document("s", document)], "s")
+    asked = [
+        {each.rule for each in configuration_findings(found, config.parse(text), "s", None)}
+        for text in (OBSERVING, "")
+    ]
+    assert asked == [set(), {"not-configured"}]
+    assert mode_examine(OBSERVING, ignorable=True, preemptVerb="") == set()
+
+
+def test_observer_is_not_asked_to_bind() -> None:
+    assert "bind" in mode_examine(OBSERVING, ignorable=True, bindVerb="bind")
+
+
+def test_rights_of_observe_mode_only_read() -> None:
+    granted = rules("observe/rbac.yaml", "ClusterRole", "podgroup-extender-observe")
+    assert granted == {
+        (verb, group, resource)
+        for (group, resource), verbs in OBSERVE_RIGHTS.items()
+        for verb in verbs
+    }
+    assert {verb for verb, _, _ in granted} == {"get", "list", "watch"}
+    kinds = {each["kind"] for each in read("observe/rbac.yaml")}
+    assert kinds == {"ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
+    assert not list(rights_findings(documents(*OWN), observes=True))
+
+
+def test_rights_to_write_are_told_while_it_observes() -> None:
+    found = list(rights_findings(documents("sidecar.yaml", "rbac.yaml"), observes=True))
+    assert {each.rule for each in found} == {"observe-rights"}
+    assert any("delete, patch on pods" in each.problem for each in found)
+
+
+def test_rights_that_nothing_uses_are_errors_in_either_mode() -> None:
+    given = documents(*OWN)
+    role = next(each for each in given if each.value["kind"] == "ClusterRole")
+    role.value["rules"].append({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]})
+    for observes in (True, False):
+        assert "rights-beyond" in {e.rule for e in rights_findings(given, observes=observes)}
+
+
+def test_rights_to_read_only_are_not_enough_to_act() -> None:
+    assert "enforce-rights" in {each.rule for each in rights_findings(documents(*OWN))}
+    assert not list(rights_findings(documents("sidecar.yaml", "rbac.yaml")))
+
+
+def test_manifests_pass(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    check_command.add_parser(parser.add_subparsers())
+    words = ["check", "--json", "--config", str(MANIFESTS / "observe/extender-config.yaml")]
+    words += [word for name in OWN for word in ("--manifest", str(MANIFESTS / name))]
+    assert check_command.run(parser.parse_args(words)) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["counts"]["error"] == 0
+    assert report["unchecked"] == []
+
+
+def test_two_replicas_that_observe_do_not_plan_against_each_other() -> None:
+    """Nobody acts: no leader is asked for."""
+    given = documents(*OWN)
+    deployment = next(each for each in given if each.value["kind"] == "Deployment")
+    deployment.value["spec"]["replicas"] = 2
+    found = {each.rule for each in manifest_findings(given, config.parse(OBSERVING))}
+    assert "two-planners" not in found
+    assert "two-planners" in {e.rule for e in manifest_findings(given, config.parse(""))}
+
+
+def test_file_of_the_manifests_lies_on_a_volume() -> None:
+    settings = config.load(MANIFESTS / "observe" / "extender-config.yaml")
+    spec = pick("observe/deployment.yaml", "Deployment")["spec"]["template"]["spec"]
+    mounts = {each["mountPath"] for each in spec["containers"][0]["volumeMounts"]}
+    assert settings.observe.file.rpartition("/")[0] in mounts
+    assert settings.mode == "observe"
+
+
+LIMIT_CASES = {
+    "plan: {seconds: 20, overrunSeconds: 40}": "warning overrun-late f: plan.overrunSeconds",
+    "plan: {namespaceShare: 1}": "hint share-whole f: plan.namespaceShare",
+    "server: {headSeconds: 86400}": "warning limit-wide f: server.headSeconds",
+    "plan: {retrySeconds: 0}": "warning retry-at-once f: plan.retrySeconds",
+    "seats: {suspendSeconds: 1}": "warning never-suspended f: seats.suspendSeconds",
+    "seats: {giveUps: 0}": "warning never-suspended f: seats.giveUps",
+    "plan: {budgetsPerNamespace: 5000}": "warning limit-wide f: plan.budgetsPerNamespace",
+    "seats: {giveUps: 101}": "warning limit-wide f: seats.giveUps",
+    "eviction: {longestGraceSeconds: 604800}": "warning grace-endless "
+    "f: eviction.longestGraceSeconds",
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), LIMIT_CASES.items())
+def test_a_limit_that_does_not_limit_is_found(text: str, expected: str) -> None:
+    found = list(limit_findings(parse(text), "f"))
+    assert [f"{one.severity} {one.rule} {one.place}" for one in found] == [expected]
+    assert all(one.why and one.repair for one in found)
+
+
+def test_every_rule_has_a_case_and_the_defaults_break_none() -> None:
+    assert {line.split()[1] for line in LIMIT_CASES.values()} == LIMIT_RULES.keys()
+    assert LIMIT_RULES.keys() <= RULES.keys()
+    assert list(limit_findings(parse(""), "f")) == []
+
+
+def floats(shape: type[Struct], path: str = "") -> Iterator[str]:
+    """Yield the keys below that take a number with a fraction."""
+    for row in fields(shape):
+        name = f"{path}.{row.encode_name}".lstrip(".")
+        if isinstance(row.type, type) and issubclass(row.type, Struct):
+            yield from floats(row.type, name)
+        elif row.type is float:
+            yield name
+        elif get_origin(row.type) is dict and get_args(row.type)[1] is float:
+            yield f"{name}.kai"
+
+
+@pytest.mark.parametrize("value", ["0.1e-320", "1.0e-300", "1.0e-9"])
+@pytest.mark.parametrize("key", list(floats(Settings)))
+def test_a_number_next_to_nothing_is_refused_by_name_with_its_bound(key: str, value: str) -> None:
+    *sections, last = key.split(".")
+    text = f"{last}: {value}"
+    for section in reversed(sections):
+        text = f"{section}: {{{text}}}"
+    if key != "plan.namespaceShare" and last.endswith(("Share", "Ratio")):
+        assert parse(text), "a share of almost nothing is none"
+        return
+    known = key.removesuffix(".kai")
+    with pytest.raises(InvalidInput, match=rf"{re.escape(known)}\S* must (?!be positive)"):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "plan: {namespaceShare: 0}",
+        "plan: {retrySeconds: -1}",
+        "seats: {victimSlackSeconds: -1}",
+        "plan: {namespaceShare: 1.5}",
+        "plan: {overrunSeconds: 0}",
+        "plan: {budgetsPerNamespace: 0}",
+        "plan: {budgetsPerNamespace: 100001}",
+        "plan: {longestRetrySeconds: 1}",
+        "seats: {giveUps: -1}",
+        "seats: {suspendSeconds: 0}",
+        "eviction: {longestGraceSeconds: 0}",
+        "eviction: {perNamespaceHour: -1}",
+    ],
+)
+def test_values_out_of_range_are_refused_by_name(text: str) -> None:
+    key = text.split("{")[1].split(":")[0]
+    with pytest.raises(InvalidInput, match=key):
+        parse(text)
+
+
+OFF = Settings()
+REPLICA_ON = Settings(leadership=LeadershipSettings(enabled=True, label_pod=True))
+
+
+def container(path: str = "/readyz/caches") -> dict[str, Any]:
+    probe = {"httpGet": {"path": path, "port": 8888}}
+    return {"name": "extender", "startupProbe": probe, "readinessProbe": probe}
+
+
+def deployment(replicas: int | None, strategy: str | None, **more: Any) -> dict[str, Any]:
+    spec: dict[str, Any] = {"template": {"spec": {"containers": [container(**more)]}}}
+    if replicas is not None:
+        spec["replicas"] = replicas
+    if strategy is not None:
+        spec["strategy"] = {"type": strategy}
+    return {"kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
+
+
+def service(*labels: str) -> dict[str, Any]:
+    selector = {"app": "x", **dict.fromkeys(labels, "true")}
+    return {"kind": "Service", "metadata": {"name": "s"}, "spec": {"selector": selector}}
+
+
+POD = {
+    "kind": "Pod",
+    "metadata": {"name": "p"},
+    "spec": {"initContainers": [container()], "containers": [{"name": "kube-scheduler"}]},
+}
+
+
+def found(value: dict[str, Any], settings: Settings) -> list[str]:
+    return [each.rule for each in replica_findings([Document("f", value)], settings)]
+
+
+@pytest.mark.parametrize(
+    ("value", "settings", "rules"),
+    [
+        (deployment(1, "Recreate"), OFF, []),
+        (deployment(None, "Recreate"), OFF, []),
+        (deployment(2, "Recreate"), OFF, ["two-planners"]),
+        (deployment(1, None), OFF, ["two-planners"]),
+        (deployment(1, "RollingUpdate"), OFF, ["two-planners"]),
+        (deployment(2, None), REPLICA_ON, []),
+        (deployment(1, "Recreate", path="/readyz"), OFF, []),
+        (deployment(2, None, path="/readyz"), REPLICA_ON, ["standby-not-ready"] * 2),
+        (POD, OFF, ["static-pods"]),
+        (POD, REPLICA_ON, []),
+        (service(), OFF, []),
+        (service(LABEL), REPLICA_ON, []),
+        (service(), REPLICA_ON, ["service-standby"]),
+        (
+            service(LABEL),
+            Settings(leadership=LeadershipSettings(enabled=True)),
+            ["no-leader-label"],
+        ),
+        (
+            deployment(2, None),
+            Settings(leadership=LeadershipSettings(enabled=True, identity="a")),
+            ["shared-identity"],
+        ),
+    ],
+)
+def test_rules(value: dict[str, Any], settings: Settings, rules: list[str]) -> None:
+    assert found(value, settings) == rules
+
+
+def test_other_programs_are_none_of_our_business() -> None:
+    other = copy.deepcopy(deployment(3, None))
+    other["spec"]["template"]["spec"]["containers"][0]["name"] = "web"
+    assert found(other, OFF) == []
+    assert found({"kind": "Deployment", "spec": None}, OFF) == []

@@ -1,8 +1,4 @@
-"""The console in a real Chromium: accessible, quiet, alive, and its pictures for the docs.
-
-./run test-browser
-CONSOLE_PICTURES=docs/images ./run test-browser -k pictures
-"""
+"""The console in a real Chromium: accessible, quiet, alive, and its pictures for the docs."""
 
 from __future__ import annotations
 
@@ -10,29 +6,32 @@ import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import pytest_asyncio
 
 from extender.console import events
-from extender.gang.tell.decisions import Verb
+from extender.gang.tell.decisions import Outcome, Verb
+from extender.model.plan import Code
 from tests.console.browser import (
     DESK,
     LOOKS,
     NARROWEST,
     PHONE,
+    TABLET,
     Look,
     opened,
     scrolled_tables,
     too_wide,
     violations,
 )
+from tests.console.observed_stage import observed_cluster
 from tests.console.site import Site, serving
 from tests.console.stage import Stage, training_cluster
 
 # One browser for all: its start costs more than most tests.
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
-
 VIEWS = {
     "gangs": "",
     "gang": "gang?name=pod-group:research/frontier-run",
@@ -303,7 +302,7 @@ async def test_pages_read_without_scripts(browser: Any, site: Site) -> None:
 
 
 async def test_what_a_tenant_writes_does_not_run(browser: Any) -> None:
-    from tests.console.test_hostile import PAGES, hostile
+    from tests.console.test_bounds import PAGES, hostile
 
     async with serving(hostile()) as site, opened(browser) as (page, complaints):
         ran: list[str] = []
@@ -346,3 +345,243 @@ async def test_pictures_for_the_docs(browser: Any, site: Site) -> None:
         picture = await page.screenshot(full_page=True, clip=shown)
         if folder:
             Path(folder, "console-map.png").write_bytes(picture)
+
+
+WINNER, VICTIM = "pod-group:research/frontier-run", "pod-group:research/moe-ablation"
+both = pytest.mark.parametrize("size", [TABLET, DESK], ids=["tablet", "desk"])
+
+
+async def box(page: Any, selector: str) -> dict[str, float]:
+    found: dict[str, float] = await page.locator(selector).first.bounding_box()
+    return found
+
+
+async def test_a_gang_is_a_card_on_a_tablet_with_its_reason_below(browser: Any, site: Site) -> None:
+    """The reason stood outside the screen, beside 150 pixels of nothing in each row."""
+    row = "tr[data-key='g-pod-group:research/giant-eval']"
+    async with opened(browser, site.url(""), size=TABLET) as (page, _):
+        card, name = await box(page, row), await box(page, f"{row} th")
+        state, why = await box(page, f"{row} .badge"), await box(page, f"{row} .why")
+        assert why["y"] >= max(name["y"] + name["height"], state["y"] + state["height"])
+        assert why["x"] + why["width"] <= 768
+        assert why["width"] > 0.9 * card["width"] - 40
+        assert abs(state["y"] - name["y"]) < 12, "in the first line"
+        assert card["height"] < 150
+    async with opened(browser, site.url(""), size=DESK) as (page, _):
+        state, why = await box(page, f"{row} .badge"), await box(page, f"{row} .why")
+        assert why["x"] > state["x"] + state["width"], "a column of the table"
+
+
+@both
+async def test_no_bar_is_empty(browser: Any, site: Site, size: dict[str, int]) -> None:
+    """Where nothing runs a bar was full, of what waits; an empty node had three empty ones."""
+    empty = """Array.from(document.querySelectorAll('svg.bar')).filter((bar) =>
+        !Array.from(bar.querySelectorAll('rect:not(.b-rest)'))
+        .some((part) => part.width.baseVal.value > 0)
+    ).map((bar) => bar.ariaLabel)"""
+    async with opened(browser, site.url(""), size=size) as (page, _):
+        row = page.locator(f"tr[data-key='g-{WINNER}']")
+        assert await row.locator("svg.bar").count() == 0
+        assert "0/8" in await row.text_content()
+        for view in ("", "cluster", f"gang?name={VICTIM}", "node?name=gpu-b-00"):
+            await page.goto(site.url(view))
+            assert await page.evaluate(empty) == [], view
+
+
+@both
+async def test_memory_has_a_bar_only_where_a_pod_asks_for_it(
+    browser: Any, site: Site, size: dict[str, int]
+) -> None:
+    async with opened(browser, site.url("cluster"), size=size) as (page, _):
+        used = page.locator("li[data-key='c-gpu-a-00'] .line")
+        assert "memory" in " ".join(await used.all_text_contents())
+        empty = page.locator("li[data-key='c-gpu-b-00'] .line")
+        assert await empty.all_text_contents() == ["gpu0/8"], "no pod is there"
+
+
+def forming() -> Stage:
+    """A gang whose pods come one after the other, and another one that does not fit."""
+    stage = training_cluster()
+    late = "pod-group:speech/late-joiners"
+    for there, ago in ((1, 90.0), (2, 60.0), (3, 30.0)):
+        told = f"waits for members: {there} of 6 exist, nothing is evicted"
+        stage.tell(late, Outcome.REFUSAL, told, ago, code=Code.INCOMPLETE)
+    return stage
+
+
+@both
+async def test_a_gang_that_forms_is_told_in_one_grey_line(
+    browser: Any, size: dict[str, int]
+) -> None:
+    """Three red "refused" said that three pods had not been created yet."""
+    late = "pod-group:speech/late-joiners"
+    async with serving(forming()) as site, opened(browser, size=size) as (page, _):
+        await page.goto(site.url(f"decisions?q={late}"))
+        rows = page.locator("table[aria-label='Decisions'] > tbody > tr")
+        assert await rows.count() == 1
+        assert "3 of 6 exist" in await rows.text_content()
+        assert "3 times" in await rows.text_content()
+        badge = rows.locator(".badge")
+        assert "incomplete" in await badge.text_content()
+        assert "stop" not in await badge.get_attribute("class")
+        await page.goto(site.url(f"gang?name={late}"))
+        moments = page.locator(".timeline li:has-text('incomplete')")
+        assert await moments.count() == 1
+        assert "stop" not in (await moments.get_attribute("class") or "")
+        assert "refused" not in await page.text_content("main")
+        await page.goto(site.url(""))
+        badge = page.locator(f"tr[data-key='g-{late}'] .badge")
+        assert await badge.get_attribute("class") == "badge plain"
+
+
+@both
+async def test_a_decision_is_one_line_of_a_table(
+    browser: Any, site: Site, size: dict[str, int]
+) -> None:
+    """Nineteen decisions took three screens. What is folded opens in its row."""
+    async with opened(browser, site.url("decisions"), size=size) as (page, _):
+        rows = page.locator("table[aria-label='Decisions'] > tbody > tr")
+        assert await rows.count() == 19
+        heights = [(await row.bounding_box())["height"] for row in await rows.all()]
+        assert max(heights) < (48 if size == DESK else 90), heights
+        folded = rows.first.locator("details").first
+        assert not await page.locator("text=its gang is evicted as a whole").first.is_visible()
+        await folded.locator("summary").first.click()
+        assert await page.locator("text=its gang is evicted as a whole").first.is_visible()
+
+
+@both
+async def test_victims_and_whom_they_go_for_lead_to_each_other(
+    browser: Any, site: Site, size: dict[str, int]
+) -> None:
+    async with opened(browser, size=size) as (page, _):
+        for view in ("", f"gang?name={VICTIM}", f"decisions?q={WINNER}", "node?name=gpu-b-01"):
+            await page.goto(site.url(view))
+            scope = f"tr[data-key='g-{VICTIM}']" if not view else "main"
+            link = page.locator(f"{scope} a:has-text('{WINNER}')").first
+            assert await link.count(), view
+            await link.click()
+            await page.wait_for_selector("h1:text-is('frontier-run')")
+        for view in ("", f"gang?name={WINNER}"):
+            await page.goto(site.url(view))
+            scope = f"tr[data-key='g-{WINNER}'] .why" if not view else ".reason"
+            await page.locator(f"{scope} a:has-text('{VICTIM}')").first.click()
+            await page.wait_for_selector("h1:text-is('moe-ablation')")
+
+
+@both
+async def test_an_error_has_the_head_of_every_page(
+    browser: Any, site: Site, size: dict[str, int]
+) -> None:
+    async with opened(browser, size=size) as (page, _):
+        for address in ("nothing", "nothing/at/all", "gang?name=nobody", "static/none"):
+            await page.goto(site.url(address))
+            names = await page.locator("header.top nav a").all_text_contents()
+            assert names == ["Gangs", "Cluster", "Decisions", "What if"], address
+            await page.click("nav >> text=Cluster")
+            await page.wait_for_selector("h1:text-is('Cluster')")
+
+
+@both
+async def test_the_bare_address_leads_to_the_list(
+    browser: Any, site: Site, size: dict[str, int]
+) -> None:
+    async with opened(browser, site.server.url, size=size) as (page, _):
+        assert page.url == site.url("")
+        await page.wait_for_selector("h1:text-is('Gangs')")
+
+
+NODES = tuple(f"node-{'x' * 245}{index}" for index in range(4))
+SPACE = "n" * 63
+LONG_VIEWS = (
+    "",
+    f"gang?name={quote(f'pod-group:{SPACE}/' + 'w' * 250)}",
+    f"gang?name={quote(f'pod-group:{SPACE}/' + 'y' * 250)}",
+    "decisions",
+    "cluster",
+    f"node?name={NODES[0]}",
+    f"node?name={NODES[3]}",
+    "what-if",
+)
+
+
+def long_names() -> Stage:
+    stage = Stage()
+    for name in NODES:
+        stage.node(name, "z" * 63)
+    stage.gang("g" * 240, NODES[:3], namespace=SPACE, priority=2**31 - 11)
+    stage.plan(stage.gang("w" * 250, (), size=4, namespace=SPACE, priority=2**31 - 10), "waiting")
+    stage.refuse(stage.gang("y" * 250, (), size=40, namespace=SPACE, priority=5))
+    stage.tell(f"pod-group:{SPACE}/{'w' * 250}", Outcome.REFUSAL, "m" * 800, 3.0)
+    stage.single("p" * 250, NODES[3], gpus=1)
+    stage.problems = ("P" * 400,)
+    return stage
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE, {"width": 360, "height": 740}, NARROWEST], ids=str)
+async def test_views_fit(browser: Any, size: dict[str, int]) -> None:
+    async with serving(long_names()) as site, opened(browser, size=size) as (page, _):
+        for view in LONG_VIEWS:
+            await page.goto(site.url(view))
+            await page.evaluate(
+                "document.querySelectorAll('details').forEach((d) => d.open = true)"
+            )
+            assert await too_wide(page) == [], view
+
+
+OBSERVED_VIEWS = {
+    "observed": "observed",
+    "observed-gangs": "",
+    "observed-gang": "gang?name=frontier-run",
+    "observed-decisions": "decisions",
+    "observed-cluster": "cluster",
+}
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def observed_site() -> AsyncIterator[Site]:
+    async with serving(observed_cluster()) as one:
+        yield one
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
+async def test_observed_no_view_has_a_violation_and_all_fit(
+    browser: Any, observed_site: Site, pictures: Path, look: Look
+) -> None:
+    found: dict[str, list[str]] = {}
+    async with opened(browser, dark=look.dark, size=look.size) as (page, complaints):
+        for view, address in OBSERVED_VIEWS.items():
+            await page.goto(observed_site.url(address))
+            found[view] = [*await violations(page), *await too_wide(page)]
+            await page.screenshot(path=pictures / f"{view}-{look.name}.png", full_page=True)
+        assert not complaints
+    assert not {view: wrong for view, wrong in found.items() if wrong}
+
+
+async def test_picture_for_the_docs(browser: Any, observed_site: Site) -> None:
+    """Written where CONSOLE_PICTURES says; else it is looked only whether that could be done."""
+    async with opened(
+        browser, observed_site.url("observed"), size={"width": 1280, "height": 1010}
+    ) as (
+        page,
+        _,
+    ):
+        picture = await page.screenshot()
+        assert len(picture) < 250_000
+        if folder := os.environ.get("CONSOLE_PICTURES"):
+            Path(folder, "console-observed.png").write_bytes(picture)
+
+
+async def test_page_reads_without_scripts(browser: Any, observed_site: Site) -> None:
+    async with opened(browser, observed_site.url(""), scripts=False) as (page, complaints):
+        await page.click("text=What it did, and what would have been done")
+        await page.wait_for_url("**/observed")
+        told = await page.text_content("main")
+        assert "evicted 3 pods; broke pod-group:vision/vit-sweep, 1 left in part" in told
+        assert "4 seats, 4 pods evicted, with pod-group:research/llama-pretrain whole" in told
+        assert await page.locator("figure.chart svg[aria-label]").count() == 4
+        await page.select_option("[name=week]", index=1)
+        await page.click("button:text-is('Show')")
+        await page.wait_for_url("**/observed?week=*")
+        assert "bio · pod-group" in await page.text_content("main")
+        assert not complaints

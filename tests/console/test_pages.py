@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 import re
 import time
 from collections import Counter
+from pathlib import Path
 
 import aiohttp
 import pytest
 from msgspec.structs import replace
 from yarl import URL
 
+from extender.console.gang_rows import GangReader
+from extender.console.node_uses import NodeReader
+from extender.console.picture import PictureMaker
 from extender.console.timeline import timeline
 from extender.console.words import OUTCOMES, later
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
+from tests.cli.live_bed import serving
 from tests.console.reading import Read
 from tests.console.site import Site
-from tests.console.stage import NOW
+from tests.console.stage import NOW, Stage, training_cluster
 from tests.gang.world import pod
 
 PAGES = (
@@ -283,3 +290,100 @@ async def test_list_and_page_say_the_same_of_each_gang(
         text = (await read(web, site, f"gang?name={row.key}")).words
         assert row.status.what in text, row.key
         assert row.status.next.replace("`", "") in text or "What would change it" in text, row.key
+
+
+def changed(stage: Stage, rng: random.Random) -> None:
+    """Change something."""
+    stage.generation += 1
+    at = rng.randrange(len(stage.pods))
+    pod = stage.pods[at]
+    match rng.randrange(6):
+        case 0:
+            stage.pods[at] = replace(pod, deleting=NOW + 5)
+        case 1:
+            del stage.pods[at]
+        case 2:
+            stage.pods[at] = replace(pod, node=rng.choice(stage.nodes).name)
+        case 3:
+            stage.tell(f"pod-group:{pod.namespace}/{pod.pod_group}", Outcome.REFUSAL, "no", 0.5)
+        case 4:
+            stage.preemptions.clear()
+        case _:
+            node = rng.randrange(len(stage.nodes))
+            stage.nodes[node] = replace(stage.nodes[node], unschedulable=rng.random() < 0.5)
+
+
+def test_rows_and_sums_are_those_of_a_fresh_reader() -> None:
+    for seed in range(8):
+        stage, rng = training_cluster(), random.Random(seed)
+        gangs, nodes = GangReader(stage.resolver), NodeReader()
+        for _ in range(12):
+            changed(stage, rng)
+            capture = stage.capture()
+            assert gangs.read(capture) == GangReader(stage.resolver).read(capture)
+            assert nodes.read(capture.snapshot) == NodeReader().read(capture.snapshot)
+
+
+def test_what_did_not_change_is_not_made_again() -> None:
+    stage = training_cluster()
+    stage.preemptions.clear()
+    gangs, nodes = GangReader(stage.resolver), NodeReader()
+    capture = stage.capture()
+    before, sums = gangs.read(capture), nodes.read(capture.snapshot)
+    assert all(a is b for a, b in zip(before, gangs.read(capture), strict=True))
+    assert all(a is b for a, b in zip(sums, nodes.read(capture.snapshot), strict=True))
+
+
+def test_plan_for_a_pod_of_no_gang_has_a_row() -> None:
+    stage = training_cluster()
+    preemption = stage.preemptions[0]
+    single = GangKey("single", "batch", "urgent")
+    plan = replace(preemption.plan, gang=single)
+    stage.preemptions = [replace(preemption, plan=plan)]
+    picture = PictureMaker(stage.resolver).read(stage.capture())
+    row = next(row for row in picture.rows if row.key == "single:batch/urgent")
+    assert (row.status.state, row.status.seats) == ("waiting", 8)
+
+
+def test_empty_cluster() -> None:
+    picture = PictureMaker(Stage().resolver).read(Stage().capture())
+    assert (picture.rows, picture.nodes, picture.resources) == ((), (), ())
+
+
+def test_suspended_gang_says_until_when() -> None:
+    stage = training_cluster()
+    name = "pod-group:vision/nightly-distill"
+    capture = replace(stage.capture(), suspended={name: "its plans failed, until 12:00"})
+    row = next(row for row in GangReader(stage.resolver).read(capture) if row.key == name)
+    assert (row.status.state, row.status.what) == ("suspended", "its plans failed, until 12:00")
+
+
+async def test_a_real_plan_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with serving(tmp_path, capsys) as live, aiohttp.ClientSession() as web:
+
+        async def words(page: str, **form: str) -> str:
+            way = web.post if form else web.get
+            async with way(f"{live.url}/ui/{page}", data=form or None) as answer:
+                assert answer.status == 200, await answer.text()
+                return Read(await answer.text()).words
+
+        assert "low team · pod-group ● running" in await words("")
+        assert "n3" in await words("cluster")
+        asked = await words("what-if", gang="high", priority="1")
+        assert "It would not run any more." in asked
+        await live.preempt("high-0", "n0")
+        async with web.get(f"{live.url}/debug/decisions") as answer:
+            plan = next(
+                made
+                for made in (await answer.json())["decisions"]
+                if made["outcome"] == "plan" and made["gang"] == "pod-group:team/high"
+            )
+        # A page may be a second old.
+        async with asyncio.timeout(60):
+            while plan["message"] not in (text := await words("decisions?outcome=plan")):
+                await asyncio.sleep(0.05)
+        assert "pod-group:team/high" in text
+        assert "team/low-0 on n0" in await words("gang?name=high")
+        async with web.get(f"{live.url}/ui/decisions") as answer:
+            links = Read(await answer.text()).links
+        assert f"../debug/snapshot?generation={plan['generation']}" in links

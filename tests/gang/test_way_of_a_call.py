@@ -9,7 +9,7 @@ from types import FrameType
 
 from extender.search.dispatcher import BACKEND
 from tests.gang.rig import LOW, Rig, full_cluster
-from tests.packaging.test_structure import PACKAGE, walk
+from tests.packaging.test_rooms import PACKAGE, walk
 
 
 class Entered:

@@ -8,15 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from extender.groups.composite import unit_key
-from extender.groups.resolver import Resolver
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE, Gang
 from extender.model.objects import GangKey, GroupObject, Pod
 from extender.model.snapshot import Snapshot
-from extender.settings.settings import GroupSettings
 from tests.groups.build import pod, snapshot
 from tests.groups.composites import composite, pod_group
+from tests.groups.owner_gangs import RESOLVER
 
-RESOLVER = Resolver(GroupSettings())
 ROOT = "root..CompositePodGroup"
 
 

@@ -9,11 +9,20 @@ import pytest
 
 from extender.decode.from_json import decode_documents
 from extender.model.errors import InvalidInput
-from extender.model.gang import Gang
-from extender.model.objects import GangKey, GroupObject
-from tests.groups import owners, recorded
-from tests.groups.owner_gangs import RESOLVER, made, members, only
-from tests.groups.owners import job, jobset, jobset_pod, read, replicated
+from extender.model.gang import UNIT_ALL, Gang
+from extender.model.objects import GangKey, GroupObject, Pod
+from tests.groups import owners, recorded, recorded_launched
+from tests.groups.owner_gangs import RESOLVER, made, members, only, state
+from tests.groups.owners import (
+    document,
+    job,
+    jobset,
+    jobset_pod,
+    read,
+    replicated,
+    template,
+    train_job,
+)
 
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 
@@ -355,3 +364,128 @@ class TestOthers:
         (record,) = decode_documents(listed)
         assert isinstance(record, GroupObject)
         assert (record.source, record.parts[0].each) == ("jobset", 4)
+
+
+COMPLETE = [
+    {"name": name, "status": "Complete"} for name in ("dataset-initializer", "model-initializer")
+]
+INITIALIZERS = [replicated(each["name"]) for each in COMPLETE]
+NODES = replicated("node", each=4, cpu="2", dependsOn=COMPLETE)
+
+
+def nodes(count: int = 4, labels: Any = None, annotations: Any = None) -> list[Pod]:
+    """The pods of a TrainJob ``g`` of four, with what a plugin adds."""
+    found = []
+    for i in range(count):
+        meta = train_job(i, 4)
+        meta["labels"] |= labels or {}
+        meta["annotations"] |= annotations or {}
+        found.append(made(f"g-node-0-{i}", meta))
+    return found
+
+
+def train_only(pods: list[Pod], groups: list[GroupObject], *read_too: str) -> Gang:
+    (gang,) = RESOLVER.resolve_all(state(pods, groups, *read_too))
+    assert not gang.problems
+    return gang
+
+
+def test_its_pods_are_a_job_sets() -> None:
+    group = read("jobset", jobset(replicated("node", each=4)))
+    gang = train_only(nodes(3), [group], "job")
+    assert gang.key == GangKey("jobset", "ns", "g")
+    assert (gang.min_count, gang.complete, gang.unit) == (4, False, UNIT_ALL)
+    assert train_only(nodes(), [group], "job").complete
+
+
+def test_its_initializers_come_first_and_its_nodes_are_foreseen() -> None:
+    group = read("jobset", jobset(*INITIALIZERS, NODES))
+    first = [made(each["name"], jobset_pod(0, each["name"])) for each in COMPLETE]
+    gang = train_only(first, [group], "job")
+    assert (gang.min_count, gang.complete) == (2, True)
+    assert [pod.requests for pod in gang.followers] == [(("cpu", 2000), ("pods", 1))] * 4
+
+
+def test_its_nodes_do_not_wait_for_initializers_that_are_done() -> None:
+    ended: dict[str, Any] = {
+        "succeeded": 1,
+        "conditions": [{"type": "Complete", "status": "True"}],
+    }
+    jobs = [read("job", job(f"g-{each['name']}-0", 1, **ended)) for each in COMPLETE]
+    gang = train_only(nodes(), [read("jobset", jobset(*INITIALIZERS, NODES)), *jobs])
+    assert (gang.min_count, gang.complete, gang.followers) == (4, True, ())
+
+
+@pytest.mark.parametrize("plugin", ["scheduling-plugins", "volcano"])
+def test_a_plugin_of_trainer_names_a_pod_group(plugin: str) -> None:
+    """Coscheduling and Volcano: the PodGroup has the TrainJob's name, and goes first."""
+    pods = nodes(labels={"scheduling.x-k8s.io/pod-group": "g"})
+    if plugin == "volcano":
+        pods = nodes(annotations={"scheduling.k8s.io/group-name": "g"})
+    named = GroupObject(source=plugin, uid="u", namespace="ns", name="g", min_count=4)
+    gang = train_only(pods, [named, read("jobset", jobset(replicated("node", each=4)))], "job")
+    assert gang.key == GangKey(plugin, "ns", "g")
+    assert (gang.min_count, gang.complete) == (4, True)
+    assert gang.unit == UNIT_ALL, "one TrainJob, whoever makes a group of it"
+
+
+def pods(kind: str, count: int, *, on: int = 0) -> list[Pod]:
+    """The pods of a job of this kind; the first ``on`` of them run."""
+    found = []
+    for i in range(count):
+        meta = recorded_launched.pytorch_job(i, count)
+        meta["labels"]["training.kubeflow.org/operator-name"] = f"{kind.lower()}-controller"
+        meta["ownerReferences"] = [{**meta["ownerReferences"][0], "kind": kind, "uid": kind}]
+        found.append(made(f"{kind}-{i}", meta, f"n-{kind}-{i}" if i < on else ""))
+    return found
+
+
+def one_name_job(kind: str, count: int) -> GroupObject:
+    field = {"PyTorchJob": "pytorchReplicaSpecs", "TFJob": "tfReplicaSpecs"}[kind]
+    spec = {field: {"Worker": {"replicas": count, "template": template()}}}
+    return read(kind.lower(), document(kind.lower(), "g", spec, uid=kind))
+
+
+JOBS = [one_name_job("PyTorchJob", 3), one_name_job("TFJob", 2)]
+
+
+def resolved(found: list[Pod], groups: list[GroupObject] = JOBS) -> Gang:
+    (gang,) = RESOLVER.resolve_all(state(found, groups))
+    assert not gang.problems
+    return gang
+
+
+def test_both_are_waited_for() -> None:
+    gang = resolved([*pods("PyTorchJob", 3), *pods("TFJob", 1)])
+    assert (gang.min_count, gang.missing, gang.complete) == (5, 5, False)
+    gang = resolved([*pods("PyTorchJob", 3), *pods("TFJob", 2)])
+    assert (gang.missing, gang.complete) == (5, True)
+    assert any("PyTorchJob and TFJob" in note for note in gang.notes), gang.notes
+
+
+def test_pods_of_the_one_that_runs_do_not_stand_for_the_other() -> None:
+    gang = resolved([*pods("PyTorchJob", 3, on=3), *pods("TFJob", 2)])
+    assert gang.missing == 2
+    assert gang.goes_whole
+    one_more = pods("PyTorchJob", 4, on=4)
+    assert resolved([*one_more, *pods("TFJob", 2)]).missing == 2
+    assert resolved([*one_more, *pods("TFJob", 1)]).complete is False
+
+
+def test_without_the_right_to_read_them_those_that_exist_count() -> None:
+    gang = resolved([*pods("PyTorchJob", 3, on=3), *pods("TFJob", 2)], [])
+    assert (gang.missing, gang.complete, gang.size_known) == (2, True, False)
+
+
+def test_one_of_them_alone_is_as_ever() -> None:
+    gang = resolved(pods("PyTorchJob", 3, on=1))
+    assert (gang.min_count, gang.parts, gang.missing) == (3, (), 2)
+    assert resolved(pods("TFJob", 2)).min_count == 2
+
+
+def test_one_that_is_suspended_keeps_the_other_from_nothing() -> None:
+    workers = {"Worker": {"replicas": 2, "template": template()}}
+    spec = {"tfReplicaSpecs": workers, "runPolicy": {"suspend": True}}
+    groups = [JOBS[0], read("tfjob", document("tfjob", "g", spec, uid="TFJob"))]
+    gang = resolved([*pods("PyTorchJob", 3), *pods("TFJob", 1)], groups)
+    assert (gang.missing, gang.in_order, gang.complete) == (3, True, True)

@@ -15,9 +15,8 @@ from extender.model.objects import GangKey, GroupObject, Pod
 from extender.settings.settings import GroupSettings
 from tests.groups import recorded, recorded_launched
 from tests.groups.build import snapshot
+from tests.groups.owner_gangs import RESOLVER
 from tests.groups.recorded import dialect_of
-
-RESOLVER = Resolver(GroupSettings())
 
 
 def only(pods: list[Pod], *groups: GroupObject, settings: GroupSettings | None = None) -> Gang:

@@ -12,17 +12,15 @@ from extender.cache.reader import ResourceReader
 from extender.cache.stats import MAX_UNDECODABLE, WatchStats
 from extender.gang.incremental.gangs import Gangs
 from extender.gang.plan.assemble import Dump, assemble, dump, restore
-from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
-from extender.settings.settings import GroupSettings, Settings
+from extender.settings.settings import Settings
 from tests.groups import owners, recorded
 from tests.groups.build import pod
-from tests.groups.owner_gangs import made
+from tests.groups.owner_gangs import RESOLVER, made
 from tests.groups.owners import jobset, jobset_pod, replicated
 
-RESOLVER = Resolver(GroupSettings())
 PLUGINS = {"scheduling.x-k8s.io/pod-group": "g-0"}
 
 

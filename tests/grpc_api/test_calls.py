@@ -1,20 +1,40 @@
-"""One call each way: statuses, texts, metrics, limits, and callers that leave."""
+"""One call each way: statuses, texts, metrics, callers that leave, and a server that stops."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
+import contextlib
+import logging
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
+from typing import Any, cast
 
 import grpc
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
+from extender.grpc_api import decision_watch
+from extender.grpc_api.calls import Calls
+from extender.grpc_api.library_logs import LIBRARY
+from extender.grpc_api.peers import cut
+from extender.grpc_api.seats import SeatBoard
+from extender.grpc_api.verb_methods import VerbMethods
 from extender.model.errors import InvalidInput, NotReady, UnknownPod
 from extender.pb.podgroup.v1 import extender_pb2
-from extender.settings.settings import GrpcSettings, ServerSettings, Settings
+from extender.server.limits import Load
+from extender.server.metrics import Metrics
+from extender.settings.settings import BindSettings, GrpcSettings, ServerSettings, Settings
 from extender.wire.filter_json import FilterArgs, FilterResult
 from extender.wire.preempt_json import PreemptArgs
-from tests.grpc_api.site import LOCAL, Callers, Site, calling, serving
+from tests.gang.held_binds import GANG, HELD, nodes_of, seated
+from tests.gang.rig import Rig
+from tests.grpc_api.site import LOCAL, Callers, Site, calling, serving, serving_rig
+from tests.grpc_api.test_decisions import made
+from tests.grpc_api.test_seats import Terms, ended
 from tests.server.doubles import Echo, Gate
 
 POD = b'{"metadata": {"name": "p", "namespace": "default", "uid": "u"}, "spec": {}}'
@@ -260,3 +280,289 @@ async def test_what_lasts_longer_than_the_drain_is_told_so() -> None:
         code, text = await call
         assert code is Code.UNAVAILABLE
         assert text == "stopping: the time for open calls is over"
+
+
+ON = BindSettings(enabled=True)
+FEW = Settings(grpc=GrpcSettings(listen="127.0.0.1:0", max_calls=2), bind=ON)
+
+
+def asked(node: str, name: str = "p") -> extender_pb2.BindRequest:
+    return extender_pb2.BindRequest(
+        pod_name=name, pod_namespace="default", pod_uid="u", node_name=node
+    )
+
+
+async def status(call: Any) -> grpc.StatusCode:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return caught.value.code()
+
+
+async def held(callers: Callers, echo: Echo, count: int) -> list[Any]:
+    calls = [callers.extender.Bind(asked("held", f"p{i}")) for i in range(count)]
+    async with asyncio.timeout(60):
+        while len(echo.binds) < count:
+            await asyncio.sleep(0.01)
+    return calls
+
+
+@pytest.fixture
+async def echo() -> AsyncIterator[tuple[Echo, Callers]]:
+    verbs = Echo()
+    async with serving(verbs, FEW) as site, calling(site.target) as callers:
+        yield verbs, callers
+
+
+async def test_more_are_held_than_calls_are_answered_at_a_time(echo: tuple[Echo, Callers]) -> None:
+    verbs, callers = echo
+    calls = [(await held(callers, verbs, 1))[0]]
+    for i in range(1, 6):  # one after the other: each is a busy call for a moment
+        calls.append(callers.extender.Bind(asked("held", f"p{i}")))
+        async with asyncio.timeout(60):
+            while len(verbs.binds) <= i:
+                await asyncio.sleep(0.01)
+    assert (await callers.extender.Filter(extender_pb2.FilterRequest(pod=POD))).unchanged
+    verbs.stopping()
+    assert {(await call).error for call in calls} == {"stopping"}
+
+
+async def test_a_caller_whose_deadline_passes_is_gone(echo: tuple[Echo, Callers]) -> None:
+    _, callers = echo
+    call = callers.extender.Bind(asked("held"), timeout=0.2)
+    assert await status(call) is Code.DEADLINE_EXCEEDED
+    assert (await callers.extender.Bind(asked("n1"))).error == "n1"
+
+
+async def test_malformed(echo: tuple[Echo, Callers]) -> None:
+    _, callers = echo
+    assert await status(callers.extender.Bind(asked(""))) is Code.INVALID_ARGUMENT
+
+
+async def test_it_is_not_served_unless_configured() -> None:
+    async with serving(Echo(), Settings(grpc=LOCAL)) as site, calling(site.target) as callers:
+        assert await status(callers.extender.Bind(asked("n1"))) is Code.UNIMPLEMENTED
+
+
+async def test_a_stop_answers_what_is_held() -> None:
+    verbs = Echo()
+    settings = Settings(grpc=LOCAL, bind=ON, server=ServerSettings(drain_seconds=5.0))
+    async with serving(verbs, settings) as site, calling(site.target) as callers:
+        (call,) = await held(callers, verbs, 1)
+        site.stop.set()
+        assert (await call).error == "stopping"
+
+
+async def test_a_gang_is_bound_together() -> None:
+    async with Rig(HELD) as rig:
+        await rig.classes(low=1, high=1000)
+        await rig.nodes(4)
+        seats = await seated(rig)
+        settings = Settings(grpc=LOCAL, bind=ON)
+        async with serving_rig(rig, settings) as site, calling(site.target) as callers:
+
+            def bind(name: str) -> Any:
+                return callers.extender.Bind(
+                    extender_pb2.BindRequest(
+                        pod_name=name,
+                        pod_namespace="default",
+                        pod_uid=rig.cached(name).uid,
+                        node_name=seats[name],
+                    )
+                )
+
+            first = [bind(name) for name in GANG[:2]]
+            await rig.until(lambda: rig.coordinator.bindings.barrier.count == 2, "two are held")
+            assert set((await nodes_of(rig)).values()) == {""}
+            assert [(await call).error for call in (*first, bind("g-2"))] == ["", "", ""]
+            assert await nodes_of(rig) == seats
+
+
+def connected(family: socket.AddressFamily, host: str) -> tuple[socket.socket, socket.socket]:
+    """(a caller's end, the server's end) of a new connection."""
+    with socket.create_server((host, 0), family=family, dualstack_ipv6=host == "::") as listener:
+        address = "127.0.0.1" if host == "::" else host
+        caller = socket.create_connection((address, listener.getsockname()[1]))
+        server, _ = listener.accept()
+    return caller, server
+
+
+@pytest.mark.parametrize(
+    ("host", "peer"),
+    [("127.0.0.1", "ipv4:127.0.0.1:{}"), ("::1", "ipv6:%5B::1%5D:{}"), ("::", "ipv4:127.0.0.1:{}")],
+)
+def test_the_named_connection_is_closed_and_no_other(host: str, peer: str) -> None:
+    """On a socket for both families an IPv4 caller has an address of the other kind."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    (caller, server), (other, others) = connected(family, host), connected(family, host)
+    with caller, server, other, others:
+        assert cut(peer.format(caller.getsockname()[1]))
+        assert caller.recv(1) == b""
+        others.sendall(b"x")
+        assert other.recv(1) == b"x"
+
+
+@pytest.mark.parametrize(
+    "peer", ["unix:", "unix:/run/s", "ipv4:127.0.0.1:1", "ipv4:127.0.0.1", "", "ipv4:x:y"]
+)
+def test_who_is_not_there_or_has_no_name(peer: str) -> None:
+    assert not cut(peer)
+
+
+async def test_a_caller_that_was_gone_first_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    """Found by tests.fuzz.grpc_wire: a traceback for each call, as often as somebody liked."""
+    library = logging.getLogger(LIBRARY)
+    async with serving(Echo()):
+        for error in (grpc.aio.InternalError("Failed"), RuntimeError("a fault")):
+            try:
+                raise error
+            except Exception:
+                library.exception("%s raised by servicer method [/x]", type(error).__name__)
+    found = [each.getMessage() for each in caplog.records if each.name == library.name]
+    assert found == ["RuntimeError raised by servicer method [/x]"]
+
+
+class Gone:
+    """A call whose caller went before it could be told how it ends, as grpcio shows that."""
+
+    def __init__(self) -> None:
+        self.tried: list[grpc.StatusCode] = []
+
+    def invocation_metadata(self) -> tuple[()]:
+        return ()
+
+    async def abort(self, code: grpc.StatusCode, text: str) -> None:
+        self.tried.append(code)
+        if len(self.tried) > 1:
+            raise grpc.aio.UsageError("Abort already called!")
+        raise grpc.aio.InternalError("Failed")
+
+
+async def test_nor_is_it_one_that_it_is_told_in_vain() -> None:
+    """It was logged with two tracebacks: of the telling, and of telling that the telling failed."""
+    call = Gone()
+
+    async def work(given: Any) -> None:
+        await given.abort(grpc.StatusCode.NOT_FOUND, "there is no service")
+
+    async with serving(Echo()) as site:
+        with capture_logs() as logs, pytest.raises(asyncio.CancelledError):
+            await site.server.calls.beside("health", 1, work)(None, cast("Any", call))
+    assert call.tried == [grpc.StatusCode.NOT_FOUND, grpc.StatusCode.CANCELLED]
+    assert [each for each in logs if each["log_level"] == "error"] == []
+
+
+LARGE = b"x" * (1 << 20)
+"""More than the window that a reader has who does not read."""
+_sent: list[bytes] = []
+"""What was encoded to be sent."""
+
+
+def _large(*_: object) -> bytes:
+    _sent.append(LARGE)
+    return LARGE
+
+
+@pytest.fixture
+async def site(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
+    _sent.clear()
+    monkeypatch.setattr(decision_watch, "_encoded", _large)
+    settings = Settings(grpc=LOCAL, server=ServerSettings(drain_seconds=0.1))
+    async with serving(Echo(), settings, Terms()) as found:
+        yield found
+
+
+async def first_of(site: Site, callers: Callers) -> Any:
+    """A watch whose first message is being sent and cannot arrive."""
+    call = callers.raw_stream("/podgroup.v1.WatchService/WatchDecisions")(b"")
+    await until(site.server.calls.streams)
+    # A call that is counted is not yet one that waits for decisions.
+    deadline = time.monotonic() + 60
+    for number in count(1):
+        site.feed.add(made(number))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await until(lambda: bool(_sent))
+            break
+        assert time.monotonic() < deadline, "nothing is sent"
+    # The window is full long before this is over; nothing tells when.
+    await asyncio.sleep(0.1)
+    return call
+
+
+@pytest.fixture(autouse=True)
+def _no_error(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    yield
+    assert [each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == []
+
+
+async def test_a_first_message_that_is_being_sent_arrives_before_the_end(site: Site) -> None:
+    async with calling(site.target) as callers:
+        call = await first_of(site, callers)
+        site.stop.set()
+        await asyncio.sleep(0.05)
+        assert await asyncio.wait_for(call.read(), 60) == LARGE
+        assert await ended(call) == (Code.UNAVAILABLE, "stopping")
+
+
+async def test_a_reader_that_does_not_read_is_cut_off(site: Site) -> None:
+    async with calling(site.target) as callers:
+        call = await first_of(site, callers)
+        site.stop.set()
+        await until(lambda: not site.server.calls.streams())
+        assert (await ended(call))[0] in (Code.UNAVAILABLE, Code.CANCELLED)
+
+
+@pytest.mark.parametrize("turns", range(20))
+async def test_a_stop_between_a_message_and_the_news_that_it_is_sent(turns: int) -> None:
+    async with serving(Echo(), context=Terms()) as site, calling(site.target) as callers:
+        watch = callers.raw_stream("/podgroup.v1.WatchService/WatchSeats")
+        calls = [watch(b"") for _ in range(8)]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        site.stop.set()
+        for call in calls:
+            # The library cancels what it had not handed over yet.
+            assert (await ended(call))[0] in (Code.UNAVAILABLE, Code.CANCELLED)
+
+
+WHOLE = [
+    extender_pb2.FilterRequest(pod=POD, node_names=["n0", "n1"]).SerializeToString(),
+    extender_pb2.PreemptRequest(
+        pod=POD, candidates={"n0": extender_pb2.NodeVictims(pod_uids=["a"], num_pdb_violations=1)}
+    ).SerializeToString(),
+]
+
+
+@st.composite
+def spoilt(draw: st.DrawFn) -> bytes:
+    """A whole question with some bytes changed, cut off or put in."""
+    data = bytearray(draw(st.sampled_from(WHOLE)))
+    for _ in range(draw(st.integers(1, 4))):
+        place = draw(st.integers(0, len(data)))
+        match draw(st.integers(0, 2)):
+            case 0:
+                data[place:] = b""
+            case 1:
+                data[place : place + 1] = draw(st.binary(max_size=3))
+            case _:
+                data[place:place] = draw(st.binary(max_size=9))
+    return bytes(data)
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.one_of(st.binary(max_size=200), spoilt()))
+def test_any_bytes(data: bytes) -> None:
+    async def ask() -> None:
+        metrics = Metrics()
+        nobody = cast("Any", None)
+        options = Settings()
+        every = Calls(metrics, options, nobody, Load(options.server))
+        calls = VerbMethods(Echo(), every, SeatBoard(nobody, "x"))
+        for verb in (calls.filter, calls.prioritize, calls.preempt):
+            with contextlib.suppress(InvalidInput):
+                message, nodes_in, nodes_out = await verb(data, nobody)
+                message.SerializeToString()
+                assert nodes_in >= 0 <= nodes_out
+        metrics.close()
+
+    asyncio.run(ask())

@@ -10,12 +10,13 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from extender.gang.core.reservations import Preemption, Reservations
+from extender.gang.plan.booking import BookingClaim
 from extender.gang.tell.preemption_state import PreemptionState
 from extender.groups.markers import gang_keys
 from extender.grpc_api import seats
 from extender.grpc_api.seats import SeatBoard
-from extender.model.objects import GangKey, Pod
-from extender.model.plan import Plan, Seat
+from extender.model.objects import GangKey, Pod, Requests
+from extender.model.plan import Hold, Plan, Seat
 from extender.pb.podgroup.v1 import extender_pb2, watch_pb2
 from extender.settings.settings import GrpcSettings, ServerSettings, Settings
 from extender.verbs.context import Context
@@ -382,3 +383,100 @@ async def test_a_real_plan_is_seen_from_hold_to_binding() -> None:
                 await rig.bind(name, node)
             while mirror:
                 taken_in(mirror, await next_of(call))
+
+
+async def test_booked_room_is_told_with_those_it_waits_for() -> None:
+    """Else who is quicker than the next message takes what one of them leaves."""
+    terms = Terms()
+    gang = GangKey("pod-group", "default", "big")
+    one, other, none = ("one", (("cpu", 3000),)), ("other", (("cpu", 1000),)), ("none", ())
+
+    def reservations(*awaited: tuple[str, Requests], kept: int) -> None:
+        requests = (("cpu", kept),) if kept else ()
+        hold = Hold(gang=gang, priority=7, uid="booked", node="n1", requests=requests)
+        terms.reservations.book_room({"n1": (BookingClaim(hold, None, (("cpu", 4000),), awaited),)})
+
+    async def told() -> watch_pb2.HeldSeat:
+        await board.renew()
+        (node,) = board.everything()
+        return node.seats[0]
+
+    board = SeatBoard(terms, "x")
+    reservations(other, one, none, kept=0)
+    seat = await told()
+    assert (seat.gang, seat.priority, seat.firm) == ("pod-group:default/big", 7, False)
+    assert not seat.requests
+    assert [(each.name, each.amount) for each in seat.asked] == [("cpu", 4000)]
+    counted = [each.pod_uid for each in seat.awaited]
+    assert counted == ["one", "other"], "nobody of whom nothing is counted on"
+    told_of = [(each.name, each.amount) for each in seat.awaited[1].requests]
+    assert told_of == [("cpu", 1000)]
+    reservations(other, kept=3000)
+    assert [each.pod_uid for each in (await told()).awaited] == ["other"]
+    reservations(kept=4000)
+    seat = await told()
+    assert (list(seat.awaited), list(seat.asked)) == ([], [])
+    assert [each.amount for each in seat.requests] == [4000]
+
+
+async def test_many_awaited_pods_are_read_in_small_pieces() -> None:
+    """Nodes of one seat are read many at a time; these have as many pods as a node can run."""
+    terms = Terms()
+    board = SeatBoard(terms, "x")
+    await board.renew()
+    gang, count, each = GangKey("pod-group", "default", "big"), seats.SLICE, 110
+
+    def claim(node: str) -> BookingClaim:
+        hold = Hold(gang=gang, priority=7, uid=f"booked@{node}", node=node, requests=())
+        awaited = tuple((f"{node}-{i}", (("cpu", 10),)) for i in range(each))
+        return BookingClaim(hold, None, (("cpu", 4000),), awaited)
+
+    terms.reservations.book_room({f"n{i}": (claim(f"n{i}"),) for i in range(count)})
+    reading = asyncio.create_task(board.renew())
+    turns = 0
+    while not reading.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns >= count * each // seats.SLICE_PODS
+    assert len(board.everything()) == count
+
+
+async def test_a_big_state_is_shown_at_once_as_it_is_at_the_end() -> None:
+    """Read in slices, with changes in between: no reader sees a state that never was."""
+    terms = Terms()
+    board = SeatBoard(terms, "x")
+    count = 3 * seats.SLICE
+    terms.reservations.open_preemption(
+        preemption("a", {f"a{i}": f"n{i:04}" for i in range(count)}), ()
+    )
+    reading = asyncio.create_task(board.renew())
+    await asyncio.sleep(0)
+    assert not board.everything(), "nothing is shown before all is read"
+    terms.reservations.open_preemption(
+        preemption("a", {f"b{i}": f"n{i + 1:04}" for i in range(count)}), ()
+    )
+    other = asyncio.create_task(board.renew())
+    await asyncio.gather(reading, other)
+    shown = {node.node_name: [each.pod_uid for each in node.seats] for node in board.everything()}
+    assert shown == truth(terms.reservations)
+    assert board.version == 1
+
+
+async def test_a_caller_that_goes_while_the_state_is_read_takes_nothing_from_the_others() -> None:
+    """What it had read is told to whoever asks next, else mirrors lack seats for good."""
+    terms = Terms()
+    board = SeatBoard(terms, "x")
+    await board.renew()
+    before = board.version
+    count = 3 * seats.SLICE
+    terms.reservations.open_preemption(
+        preemption("a", {f"a{i}": f"n{i:04}" for i in range(count)}), ()
+    )
+    reading = asyncio.create_task(board.renew())
+    await asyncio.sleep(0)
+    reading.cancel()
+    await asyncio.wait({reading})
+    await board.renew()
+    shown = {node.node_name: [each.pod_uid for each in node.seats] for node in board.everything()}
+    assert shown == truth(terms.reservations)
+    assert len(board.since(before) or ()) == count

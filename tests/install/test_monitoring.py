@@ -1,4 +1,4 @@
-"""Rules and dashboard ask for metrics that the process has, and every alert has its page."""
+"""Rules and dashboard: metrics that there are, Prometheus' own checks, a page for each alert."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from extender.app import serve_command
 from extender.server.metrics import Metrics
 from extender.settings.mode import ObserveSettings
 from tests.cli.live_bed import serving
-from tests.install.charts import CHART
+from tests.install.charts import CHART, Helm, named
 from tests.packaging.manifests import ROOT
 from tools import dashboard
 
@@ -28,15 +28,12 @@ OBSERVE_RULES: list[dict[str, Any]] = yaml.safe_load(
 )["groups"][0]["rules"]
 RUNBOOKS = ROOT / "docs" / "runbooks"
 BASE = "https://example.com/podgroup-extender/docs/runbooks"
-
 QUERIES = {rule["alert"]: rule["expr"] for rule in RULES} | {
     f"{panel.title}: {query}": query
     for _, row in dashboard.ROWS
     for panel in row
     for query, _ in panel.queries
 }
-
-
 PANELS = {
     title: {f"{panel.title}: {query}": query for panel in row for query, _ in panel.queries}
     for title, row in dashboard.ROWS
@@ -123,7 +120,7 @@ def labels_of(query: str) -> set[str]:
 
 
 WITH_TRACING = {"podgroup_extender_trace_spans_total"}
-"""Scraped in tests/cli/test_traces_live.py."""
+"""Scraped in tests/cli/test_traces.py."""
 
 
 async def test_metrics_and_labels_exist(exposed: dict[str, set[str]]) -> None:
@@ -249,3 +246,75 @@ def test_a_changed_dashboard_is_noticed(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "dashboard.json").write_text("{}")
     monkeypatch.setattr(dashboard, "FILE", tmp_path / "dashboard.json")
     assert dashboard.main(["--check"]) == 1
+
+
+PROMTOOL_RULES = CHART / "files" / "rules.yaml"
+PROMTOOL_OBSERVE_RULES = CHART / "files" / "rules-observe.yaml"
+CASES = ROOT / "tests" / "install" / "rules_test.yaml"
+OBSERVE_CASES = ROOT / "tests" / "install" / "rules_observe_test.yaml"
+FILES = [(PROMTOOL_RULES, CASES, 15), (PROMTOOL_OBSERVE_RULES, OBSERVE_CASES, 7)]
+
+
+def ask(promtool: Path, *words: str) -> str:
+    """Run promtool; everything it says when that fails."""
+    done = subprocess.run(
+        [str(promtool), *words], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(("rules", "cases", "count"), FILES)
+def test_rules_are_well_formed(promtool: Path, rules: Path, cases: Path, count: int) -> None:
+    assert f"{count} rules found" in ask(promtool, "check", "rules", "--lint-fatal", str(rules))
+
+
+@pytest.mark.parametrize(("rules", "cases", "count"), FILES)
+def test_alerts_fire_on_what_they_are_for(
+    promtool: Path, tmp_path: Path, rules: Path, cases: Path, count: int
+) -> None:
+    filled = tmp_path / "cases.yaml"
+    filled.write_text(cases.read_text().replace("[RULES]", f"[{rules}]"))
+    ask(promtool, "test", "rules", str(filled))
+    alerts = {rule["alert"] for rule in yaml.safe_load(rules.read_text())["groups"][0]["rules"]}
+    assert len(alerts) == count
+    text = cases.read_text()
+    # Each is seen to be silent and to fire.
+    for alert in alerts:
+        assert f"alertname: {alert}}}" in text
+        assert f'alertname="{alert}"' in text
+
+
+def test_queries_of_the_dashboard_can_be_read(promtool: Path, tmp_path: Path) -> None:
+    queries = [q for _, row in dashboard.ROWS for panel in row for q, _ in panel.queries]
+    rules = [
+        {"record": f"panel:{number}", "expr": query.replace("$__rate_interval", "5m")}
+        for number, query in enumerate(queries)
+    ]
+    file = tmp_path / "queries.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
+    ask(promtool, "check", "rules", str(file))
+
+
+def test_chart_carries_the_same_rules_and_dashboard(
+    promtool: Path, helm_program: Path, tmp_path: Path
+) -> None:
+    """In the operator's object, with the pages where an installation keeps them."""
+    helm = Helm(helm_program, tmp_path)
+    monitoring = {
+        "rules": {"enabled": True, "runbooks": "https://wiki/runbooks"},
+        "dashboard": {"enabled": True},
+    }
+    objects = helm.objects({"monitoring": monitoring})
+    rules = named(objects, "PrometheusRule", "podgroup-extender")["spec"]
+    urls = {r["annotations"]["runbook_url"].rpartition("/")[0] for r in rules["groups"][0]["rules"]}
+    assert urls == {"https://wiki/runbooks"}
+    observing = helm.objects({"monitoring": monitoring, "config": {"mode": "observe"}})
+    chosen = named(observing, "PrometheusRule", "podgroup-extender")["spec"]
+    text = PROMTOOL_OBSERVE_RULES.read_text().replace(BASE, "https://wiki/runbooks")
+    assert chosen == yaml.safe_load(text)
+    file = tmp_path / "rules.yaml"
+    file.write_text(yaml.safe_dump(rules))
+    ask(promtool, "check", "rules", "--lint-fatal", str(file))
+    carried = named(objects, "ConfigMap", "podgroup-extender-dashboard")["data"]
+    assert json.loads(carried["podgroup-extender.json"]) == dashboard.dashboard()

@@ -24,6 +24,8 @@ from extender.settings.policy import NamespaceSelector
 from extender.wire.filter_json import FilterArgs
 from extender.wire.preempt_json import NodeVictims, PreemptArgs
 from tests.gang.rig import FAST, PODS
+from tests.gang.test_in_the_way import with_volume
+from tests.groups.owners import jobset_pod
 from tests.observe.bed import Bed
 
 OBSERVING = replace(FAST, mode="observe")
@@ -347,3 +349,148 @@ async def test_a_gang_whose_scheduler_is_not_among_ours_is_told_so_once() -> Non
         (case,) = bed.observer.cases
         assert case.before is None
         assert "schedulerNames" in case.told.message
+
+
+@pytest.fixture
+async def late_bed() -> AsyncIterator[Bed]:
+    """Two empty nodes."""
+    async with Bed(replace(FAST, mode="observe")) as made:
+        await made.nodes(2)
+        await made.classes(high=100)
+        yield made
+
+
+async def pods(bed: Bed, *numbers: int) -> None:
+    for number in numbers:
+        name = f"high-{number}"
+        await bed.pod(name, cls="high", group="high")
+        await bed.until(partial(_is_cached, bed, name), name)
+
+
+def _is_cached(bed: Bed, name: str) -> bool:
+    return bed.cache.pod_named("default", name) is not None
+
+
+async def group(bed: Bed, count: int) -> None:
+    await bed.group("high", count, "high")
+    await bed.until(
+        lambda: any(key[2] == "high" for key in bed.cache.snapshot().groups), "the PodGroup is seen"
+    )
+
+
+def whole(bed: Bed) -> int:
+    return int(asdict(bed.ledger.total)["whole"])
+
+
+@pytest.mark.parametrize("ticks", [0, 1])
+async def test_a_gang_that_sits_in_part_was_never_whole(late_bed: Bed, ticks: int) -> None:
+    await pods(late_bed, 0)
+    await late_bed.bound("high-0", "n0")
+    for _ in range(ticks):
+        await late_bed.rounds()
+    await group(late_bed, 3)
+    await pods(late_bed, 1, 2)
+    await late_bed.bound("high-1", "n1")
+    await late_bed.rounds()
+    await late_bed.rounds(SETTLE_SECONDS + 0.1)
+    await late_bed.rounds(PART_SECONDS + 0.1)
+    assert whole(late_bed) == 0
+    assert late_bed.ledger.total.in_part_gangs == 1
+    (case,) = late_bed.observer.cases
+    assert (case.told.quorum, case.told.most_bound) == (3, 2)
+
+
+async def test_a_quorum_of_less_than_a_tick_counts(late_bed: Bed) -> None:
+    await pods(late_bed, 0, 1)
+    await late_bed.bound("high-0", "n0")
+    await group(late_bed, 2)
+    await late_bed.rounds()
+    await late_bed.bound("high-1", "n1")
+    await late_bed.remove("high-0")
+    await late_bed.gone("high-0")
+    await late_bed.rounds()
+    await late_bed.rounds(SETTLE_SECONDS + 0.1)
+    assert whole(late_bed) == 1
+
+
+SIZE = "podgroup-extender.io/gang-size"
+
+
+@pytest.fixture
+async def again_bed() -> AsyncIterator[Bed]:
+    """Four nodes; on two of them run the pods of the JobSet that was deleted."""
+    async with Bed(replace(FAST, mode="observe")) as made:
+        await made.nodes(4)
+        await made.classes(high=100)
+        for i in range(2):
+            await member(made, "old", i)
+            await made.bound(f"old-{i}", f"n{i}")
+        await made.rounds()
+        await made.rounds(SETTLE_SECONDS + 0.1)
+        assert made.ledger.total.whole == 1
+        yield made
+
+
+async def member(bed: Bed, life: str, index: int) -> None:
+    meta = jobset_pod(index, "w", "g", index)
+    meta["labels"]["jobset.sigs.k8s.io/jobset-uid"] = life
+    meta["annotations"][SIZE] = "2"
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+    name = f"{life}-{index}"
+    await bed.client.create(
+        PODS, {"metadata": {"name": name, **meta}, "spec": {"containers": [container]}}
+    )
+    await bed.until(partial(_is_cached, bed, name), name)
+
+
+async def test_old_pods_are_no_part_of_a_quorum(again_bed: Bed) -> None:
+    await member(again_bed, "new", 0)
+    await member(again_bed, "new", 1)
+    await again_bed.rounds()
+    await again_bed.tried("new-0")
+    await again_bed.bound("new-0", "n2")
+    await again_bed.rounds()
+    await again_bed.rounds(SETTLE_SECONDS + 0.1)
+    assert again_bed.ledger.total.whole == 1, "one of two"
+    await again_bed.client.patch(f"{PODS}/old-0", {"metadata": {"annotations": {"seen": "again"}}})
+    await again_bed.rounds(SETTLE_SECONDS + 0.1)
+    assert again_bed.ledger.total.whole == 1, "one of two"
+    (case,) = again_bed.observer.cases
+    assert case.told.most_bound == 1
+    await again_bed.bound("new-1", "n3")
+    await again_bed.rounds()
+    await again_bed.rounds(SETTLE_SECONDS + 0.1)
+    assert again_bed.ledger.total.whole == 2
+
+
+async def test_nor_do_they_sit_in_part(again_bed: Bed) -> None:
+    await member(again_bed, "new", 0)
+    await again_bed.rounds()
+    for _ in range(3):
+        await again_bed.rounds(PART_SECONDS + 0.1)
+    assert again_bed.ledger.total.gangs == 2
+    assert again_bed.ledger.total.in_part_gangs == 0, "none of the new ones has a node"
+
+
+GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
+
+
+async def test_pods_that_hold_attachments_are_in_the_plan() -> None:
+    async with Bed(FAST) as bed:
+        await bed.nodes(2)
+        await bed.classes(low=1, high=100)
+        for i in range(2):
+            await with_volume(bed, f"low-{i}", on=f"n{i}")
+        await bed.group("g", 2, "high")
+        await bed.until_cached(GROUPS, lambda: {key[2] for key in bed.cache.snapshot().groups})
+        for i in range(2):
+            await with_volume(bed, f"g-{i}")
+        await bed.tried("g-0", "g-1")
+        offered = {f"n{i}": NodeVictims((bed.cached(f"low-{i}").uid,)) for i in range(2)}
+        for i in range(2):
+            await bed.verbs.preempt(PreemptArgs(bed.cached(f"g-{i}"), offered))
+        await bed.rounds(3.0)
+        await bed.rounds(3.0)
+        (case,) = bed.observer.cases
+        assert case.plan is not None
+        assert {victim.name for victim in case.plan.victims} == {"low-0", "low-1"}

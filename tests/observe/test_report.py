@@ -1,7 +1,8 @@
-"""The weekly report: its numbers, its looks, and what it does with names that tenants choose."""
+"""The weekly report: its numbers, its words byte for byte, and what is kept for it."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime
 from html.parser import HTMLParser
@@ -13,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender.app.main import main
+from extender.gang.tell.decisions import Decision, ObservedEnd, Outcome, Verb
 from extender.model.errors import InvalidInput
 from extender.observe.charts import ceiling, chart
-from extender.observe.file import FORMAT, Report
+from extender.observe.file import ASIDE, FORMAT, LedgerFile, Report, decode_as
 from extender.observe.markdown import markdown
 from extender.observe.page import page
 from extender.observe.sums import DAY, WEEK, Ledger, OurAnswer, Told, Waited, Week, week_of
@@ -254,3 +256,153 @@ def test_json_has_the_facts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert [gang.gang for gang in read(saved.read_bytes())[1]] == ["g"]
     assert main(["report", "--from", str(saved), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["sums"]["seats_lost"] == 2
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        (Told("g"), b'{"gang":"g"}'),
+        (Told("g", outcome=Waited.WAITING, answer=OurAnswer.NONE), b'{"gang":"g"}'),
+        (Told("g", outcome=Waited.WHOLE), b'{"gang":"g","outcome":"whole"}'),
+        (Told("g", outcome=Waited.GONE), b'{"gang":"g","outcome":"gone"}'),
+        (Told("g", answer=OurAnswer.PLAN), b'{"gang":"g","answer":"plan"}'),
+        (Told("g", answer=OurAnswer.REFUSAL), b'{"gang":"g","answer":"refusal"}'),
+    ],
+)
+def test_what_is_told_of_a_gang_is_kept_as_ever(told: Told, kept: bytes) -> None:
+    assert msgspec.json.encode(told) == kept
+    assert decode_as(kept, Told) == told
+
+
+def test_a_file_may_state_what_is_left_out_by_default() -> None:
+    stated = b'{"gang":"g","outcome":"waiting","answer":""}'
+    assert decode_as(stated, Told) == Told("g")
+
+
+@pytest.mark.parametrize("field", ["outcome", "answer"])
+def test_a_word_that_nobody_knows_is_no_report(field: str) -> None:
+    with pytest.raises(InvalidInput, match=f"is no report of observe mode.*{field}"):
+        decode_as(f'{{"gang":"g","{field}":"odd"}}'.encode(), Told)
+
+
+def test_codes_of_decisions_are_the_words_as_ever() -> None:
+    words = {"whole", "gone", "broken", "half-broken"}
+    assert {str(code) for code in ObservedEnd} == words
+    for code in ObservedEnd:
+        decision = Decision(
+            time=1.0,
+            gang="g",
+            verb=Verb.OBSERVE,
+            outcome=Outcome.OBSERVED,
+            message="",
+            code=code,
+        )
+        assert f'"code":"{code}"'.encode() in msgspec.json.encode(decision)
+        assert type(msgspec.to_builtins(decision)["code"]) is str
+
+
+def test_no_word_of_what_waited_is_another_one_in_decisions() -> None:
+    """Ends of a wait are told as decisions by the same word."""
+    assert {str(end) for end in Waited} - {str(code) for code in ObservedEnd} == {"waiting"}
+
+
+LEDGER_NOW = 1_795_000_000.0
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(-1e10, 1e10), st.integers(0, 50)), max_size=40),
+    st.integers(1, 5),
+    st.integers(1, 5),
+)
+def test_weeks_and_gangs_are_bounded_whatever_the_clock_does(
+    events: list[tuple[float, int]], weeks: int, gangs: int
+) -> None:
+    kept = Ledger(weeks, gangs)
+    for moment, evicted in events:
+        kept.count(moment, gangs=1)
+        kept.tell(moment, Told(gang="g", evicted=evicted))
+    assert len(kept.weeks) <= weeks
+    assert all(len(week.gangs) <= gangs for week in kept.weeks)
+    assert kept.total.gangs == len(events)
+    assert [week.start for week in kept.weeks] == sorted({week.start for week in kept.weeks})
+
+
+def test_those_with_most_to_tell_are_kept() -> None:
+    kept = Ledger(1, 2)
+    for name, evicted in (("a", 5), ("b", 1), ("c", 9), ("d", 0)):
+        kept.tell(LEDGER_NOW, Told(gang=name, evicted=evicted))
+    (week,) = kept.weeks
+    assert {told.gang for told in week.gangs} == {"a", "c"}
+    assert week.left_out == 2
+
+
+def test_a_day_is_counted_where_it_lies() -> None:
+    kept = Ledger(2, 2)
+    start = week_of(LEDGER_NOW)
+    for at in range(7):
+        kept.count(start + at * DAY, gangs=at + 1)
+    assert [day.gangs for day in kept.weeks[0].days] == [1, 2, 3, 4, 5, 6, 7]
+    assert kept.weeks[0].sums.gangs == 28
+
+
+async def test_next_life_goes_on_with_the_file(tmp_path: Path) -> None:
+    path = str(tmp_path / "observe.json")
+    first = Ledger(8, 10)
+    first.count(LEDGER_NOW, gangs=3)
+    first.tell(LEDGER_NOW, Told(gang="g", evicted=1))
+    await LedgerFile(path, first, lambda: LEDGER_NOW).write()
+    second = Ledger(8, 10)
+    file = LedgerFile(path, second, lambda: LEDGER_NOW + WEEK)
+    file.read()
+    assert second.weeks[0].sums.gangs == 3
+    assert second.weeks[0].gangs[0].gang == "g"
+    assert file.since == LEDGER_NOW
+    assert second.total.gangs == 0
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["observe.json"]
+
+
+async def test_file_that_cannot_be_read_is_moved_aside(tmp_path: Path) -> None:
+    path = tmp_path / "observe.json"
+    path.write_text("{half")
+    kept = Ledger(8, 10)
+    file = LedgerFile(str(path), kept, lambda: LEDGER_NOW)
+    file.read()
+    assert kept.weeks == []
+    assert (tmp_path / f"observe.json{ASIDE}").read_text() == "{half"
+    await file.write()
+    assert msgspec.json.decode(path.read_bytes())["format"] == 1
+
+
+def test_file_without_a_directory_is_an_error_at_the_start(tmp_path: Path) -> None:
+    file = LedgerFile(str(tmp_path / "none" / "observe.json"), Ledger(8, 10), lambda: LEDGER_NOW)
+    with pytest.raises(InvalidInput, match="none is no directory"):
+        file.read()
+
+
+async def test_write_that_does_not_work_is_counted_and_ends_nothing(tmp_path: Path) -> None:
+    file = LedgerFile(str(tmp_path / "none" / "observe.json"), Ledger(8, 10), lambda: LEDGER_NOW)
+    await file.write()
+    assert file.failed == 1
+
+
+async def test_last_write_is_at_the_stop(tmp_path: Path) -> None:
+    path = tmp_path / "observe.json"
+    file = LedgerFile(str(path), Ledger(8, 10), lambda: LEDGER_NOW)
+    stop = asyncio.Event()
+    keeping = asyncio.create_task(file.keep(stop, 3600.0))
+    await asyncio.sleep(0)
+    assert not path.exists()
+    stop.set()
+    await asyncio.wait_for(keeping, 60)
+    assert path.exists()
+
+
+async def test_without_a_path_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = LedgerFile("", Ledger(8, 10), lambda: LEDGER_NOW)
+    file.read()
+    await file.write()
+    assert list(tmp_path.iterdir()) == []

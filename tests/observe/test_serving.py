@@ -1,31 +1,46 @@
-"""``serve`` with mode: observe, over HTTP, on the sandbox's API server."""
+"""``serve`` with mode: observe, over HTTP: verbs, pages, and rights that only read."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
+import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import msgspec
 import pytest
+from aiohttp import ClientTimeout, web
+from aiohttp.test_utils import TestServer
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from extender.app import serve_command
 from extender.app.main import main
 from extender.gang.controller import coordinator
+from extender.kube.client import KubeClient
+from extender.kube.read_only import ReadOnlyClient, WriteRefused
 from extender.model.errors import InvalidInput
+from extender.model.objects import Pod
 from extender.observe.file import decode
+from extender.observe.observe_verbs import ObserveVerbs
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.process import ExtenderProcess, write_kubeconfig
 from extender.settings.mode import ObserveSettings
 from extender.settings.settings import BindSettings, GrpcSettings, Settings
 from extender.settings.settings_rules import validate
+from extender.wire.bind_json import BindArgs
+from extender.wire.filter_json import decode_filter_args, encode_filter_result, encode_priorities
+from extender.wire.preempt_json import NodeVictims, decode_preempt_args, encode_preempt_result
 from tests.cli.live_bed import Live, serving
+from tests.console.reading import Read
 
 KEPT = ObserveSettings(save_seconds=1.0)
 
@@ -203,3 +218,245 @@ def test_unknown_mode_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[
     written.write_text("mode: obsreve\n")
     assert main(["serve", "--config", str(written)]) == 2
     assert "mode" in capsys.readouterr().err
+
+
+async def words(live: Live, page: str, **form: str) -> str:
+    async with aiohttp.ClientSession() as web:
+        way = web.post if form else web.get
+        async with way(f"{live.url}/ui/{page}", data=form or None) as answer:
+            assert answer.status == 200, await answer.text()
+            read = Read(await answer.text())
+            assert not read.suspicious
+            return read.words
+
+
+async def shows(live: Live, page: str, text: str) -> str:
+    """Ask a page until it says that; a picture may be a second old."""
+    async with asyncio.timeout(60):
+        while text not in (found := await words(live, page)):
+            await asyncio.sleep(0.05)
+    return found
+
+
+async def test_what_would_be_done_is_shown_beside_what_was_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with serving(tmp_path, capsys, observing=ObserveSettings()) as live:
+        front = await shows(live, "", "low team · pod-group ● running")
+        assert "Observe mode: nothing is done" in front
+        tried = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        await live.client.patch(
+            "/api/v1/namespaces/team/pods/high-0/status", {"status": {"conditions": [tried]}}
+        )
+        found = await shows(live, "observed", "4 seats, 4 pods evicted, with pod-group:team/low")
+        assert "schedulers did" in found
+        assert "extender would have" in found
+        assert "pods evicted for gangs 0 4" in found
+        gang = await shows(live, "gang?name=high", "What was done, and what would have been")
+        assert "Nothing was done by the extender" in gang
+        assert "would be planned" not in gang
+        assert "team/low-0 on n0" in gang
+        assert "n3" in await words(live, "cluster")
+        assert "▶ plan made pod-group:team/high" in await words(live, "decisions")
+        asked = await words(live, "what-if", gang="high", priority="1")
+        assert "It would not run any more." in asked
+
+
+async def test_a_process_that_acts_has_no_such_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with (
+        serving(tmp_path, capsys) as live,
+        aiohttp.ClientSession() as web,
+        web.get(f"{live.url}/ui/observed") as answer,
+    ):
+        assert answer.status == 404
+        assert "mode: observe" in await answer.text()
+
+
+NAMES = st.text(alphabet=st.characters(codec="utf-8"), min_size=1, max_size=20)
+UIDS = st.text(alphabet="0123456789abcdef-", min_size=1, max_size=36)
+PODS = st.fixed_dictionaries(
+    {
+        "metadata": st.fixed_dictionaries(
+            {"name": NAMES, "namespace": NAMES, "uid": UIDS},
+            optional={
+                "labels": st.dictionaries(
+                    st.sampled_from(("a", "scheduling.x-k8s.io/pod-group", "skypilot-cluster")),
+                    NAMES,
+                )
+            },
+        ),
+        "spec": st.fixed_dictionaries(
+            {},
+            optional={
+                "priority": st.integers(-(2**31), 2**31 - 1),
+                "schedulingGroup": st.fixed_dictionaries({"podGroupName": NAMES}),
+                "nodeName": NAMES,
+            },
+        ),
+        "status": st.fixed_dictionaries({}, optional={"nominatedNodeName": NAMES}),
+    }
+)
+
+
+class Deaf:
+    """Hears nothing, or breaks down at each question."""
+
+    def __init__(self, *, breaks: bool) -> None:
+        self._breaks = breaks
+
+    def offered(self, told: Pod, nodes: Iterable[str]) -> None:
+        if self._breaks:
+            raise RuntimeError("a defect of the observer")
+
+    def preempting(self, told: Pod, candidates: dict[str, NodeVictims]) -> None:
+        if self._breaks:
+            raise RuntimeError("a defect of the observer")
+
+
+async def _run(verb: str, body: bytes, *, breaks: bool) -> Any:
+    verbs = ObserveVerbs(Deaf(breaks=breaks))
+    if verb == "preempt":
+        return json.loads(encode_preempt_result(await verbs.preempt(decode_preempt_args(body))))
+    args = decode_filter_args(body)
+    if verb == "filter":
+        return json.loads(encode_filter_result(await verbs.filter(args), args))
+    return json.loads(encode_priorities(await verbs.prioritize(args)))
+
+
+def _answer(verb: str, question: dict[str, Any], *, breaks: bool) -> Any:
+    """The answer, which must be there without waiting for anything."""
+    running = _run(verb, json.dumps(question).encode(), breaks=breaks)
+    with capture_logs(), pytest.raises(StopIteration) as answered:
+        running.send(None)
+    return answered.value.value
+
+
+@settings(deadline=None)
+@given(pod=PODS, names=st.lists(NAMES, unique=True, max_size=8), breaks=st.booleans())
+def test_filter_passes_every_name_on_in_its_order(
+    pod: dict[str, Any], names: list[str], *, breaks: bool
+) -> None:
+    question = {"Pod": pod, "Nodes": None, "NodeNames": names}
+    assert _answer("filter", question, breaks=breaks) == {
+        "Nodes": None,
+        "NodeNames": names,
+        "FailedNodes": {},
+        "FailedAndUnresolvableNodes": {},
+        "Error": "",
+    }
+    assert _answer("prioritize", question, breaks=breaks) == []
+
+
+@settings(deadline=None)
+@given(pod=PODS, names=st.lists(NAMES, unique=True, max_size=4), breaks=st.booleans())
+def test_filter_passes_whole_nodes_on_as_they_came(
+    pod: dict[str, Any], names: list[str], *, breaks: bool
+) -> None:
+    items = [{"metadata": {"name": name}, "spec": {"x": name}} for name in names]
+    answer = _answer(
+        "filter", {"Pod": pod, "Nodes": {"items": items}, "NodeNames": None}, breaks=breaks
+    )
+    assert answer["Nodes"]["items"] == items
+    assert not answer["FailedNodes"]
+    assert not answer["FailedAndUnresolvableNodes"]
+    assert not answer["Error"]
+
+
+@settings(deadline=None)
+@given(
+    pod=PODS,
+    candidates=st.dictionaries(
+        NAMES, st.tuples(st.lists(UIDS, max_size=4), st.integers(0, 9)), max_size=5
+    ),
+    breaks=st.booleans(),
+)
+def test_preempt_passes_every_candidate_on(
+    pod: dict[str, Any], candidates: dict[str, tuple[list[str], int]], *, breaks: bool
+) -> None:
+    meta = {
+        node: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": violations}
+        for node, (uids, violations) in candidates.items()
+    }
+    question = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": meta}
+    assert _answer("preempt", question, breaks=breaks) == {"NodeNameToMetaVictims": meta}
+
+
+async def test_bind_binds_nothing() -> None:
+    async def gone() -> None:
+        raise AssertionError("nothing is held, so nobody is waited for")
+
+    result = await ObserveVerbs(Deaf(breaks=False)).bind(BindArgs("p", "ns", "u", "n"), gone)
+    assert "bindVerb" in result.error
+
+
+PATH = "/api/v1/namespaces/default/pods/p"
+WRITES: dict[str, Callable[[KubeClient], Awaitable[object]]] = {
+    "create": lambda client: client.create(PATH, {}),
+    "create, dry run": lambda client: client.create(PATH, {}, dry_run=True),
+    "replace": lambda client: client.replace(PATH, {}),
+    "patch": lambda client: client.patch(PATH, {}),
+    "delete": lambda client: client.delete(PATH, uid="u"),
+    "evict": lambda client: client.evict("default", "p", uid="u"),
+    "evict, dry run": lambda client: client.evict("default", "p", uid="u", dry_run=True),
+    "request": lambda client: client.request("DELETE", PATH),
+    "request, spelt otherwise": lambda client: client.request("get", PATH),
+    "request, a GET with a body": lambda client: client.request("GET", PATH, body={}),
+}
+READS = {"get", "batches", "stream"}
+NEITHER = {"close", "connect"}
+
+
+class Site:
+    """An API server that counts what reaches it."""
+
+    def __init__(self) -> None:
+        self.methods: list[str] = []
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.methods.append(request.method)
+        return web.json_response({})
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[tuple[Site, str]]:
+    found = Site()
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", found.answer)
+    async with TestServer(app) as server:
+        yield found, str(server.make_url("")).rstrip("/")
+
+
+@pytest.mark.parametrize("name", WRITES)
+async def test_a_write_is_refused_before_it_leaves(name: str, site: tuple[Site, str]) -> None:
+    found, url = site
+    async with await ReadOnlyClient.connect(server=url) as client:
+        with pytest.raises(WriteRefused, match="observe mode"):
+            await WRITES[name](client)
+        assert found.methods == []
+        await client.get(PATH)
+    assert found.methods == ["GET"]
+
+
+def test_every_method_of_the_client_is_known_here() -> None:
+    """A method that is added to KubeClient has to be looked at."""
+    methods = {
+        name for name, _ in inspect.getmembers(KubeClient, callable) if not name.startswith("_")
+    }
+    assert methods == READS | NEITHER | {name.partition(",")[0] for name in WRITES}
+
+
+def test_the_client_talks_in_one_place_only() -> None:
+    """The refusal stands before that place, so it stands before everything."""
+    assert inspect.getsource(KubeClient).count("self._session.request(") == 1
+    assert "self._session.request(" in inspect.getsource(KubeClient._send)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=12).filter(lambda method: method != "GET"))
+def test_no_other_method_passes(method: str) -> None:
+    client = ReadOnlyClient.__new__(ReadOnlyClient)
+    sending = client._send(method, PATH, None, None, "", ClientTimeout())
+    with pytest.raises(WriteRefused):
+        sending.__aenter__().send(None)

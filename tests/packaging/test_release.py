@@ -1,9 +1,17 @@
-"""What CONTRIBUTING.md and docs/releasing.md rest on: versions, wheels, hooks, links, commands."""
+"""What CONTRIBUTING.md and docs/releasing.md rest on: versions, archives, wheels, Krew."""
 
 from __future__ import annotations
 
+import hashlib
+import io
+import os
 import re
+import shutil
+import subprocess
+import sys
+import tarfile
 import tomllib
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +20,7 @@ import yaml
 
 from extender import __version__
 from tests.packaging.manifests import ROOT
+from tools.krew_archive import MANIFEST, archive
 from tools.lock import PLATFORMS, PYTHONS
 
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -136,3 +145,187 @@ def test_every_benchmark_has_its_question() -> None:
     missing = {name for name in programs if name not in text}
     assert programs
     assert not missing
+
+
+CORE = Path("extender/search/core")
+
+
+def built(tree: Path, *, compiler: bool, broken: bool = False) -> subprocess.CompletedProcess[str]:
+    """Build a wheel of two small modules with the project's own setup.py."""
+    text = (ROOT / "setup.py").read_text()
+    few = re.sub(r"(?s)MODULES = \(.*?\n\)", 'MODULES = ("cover", "mckp")', text, count=1)
+    assert few != text
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree)
+    (tree / CORE).mkdir(parents=True)
+    (tree / "setup.py").write_text(few)
+    (tree / CORE / "cover.pyx").write_text("one = 1\n")
+    header = 'cdef extern from "there_is_no_such_header.h":\n    pass\n' if broken else ""
+    (tree / CORE / "mckp.pyx").write_text(header + "two = 2\n")
+    none = {} if compiler else {"CC": "/bin/false", "CXX": "/bin/false"}
+    return subprocess.run(
+        [sys.executable, "setup.py", "bdist_wheel"],
+        cwd=tree,
+        env={**os.environ, "PODGROUP_BUILD": "", **none},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def page(tree: Path) -> str:
+    """The METADATA of the one wheel, which ends with the page that a registry shows."""
+    (wheel,) = (tree / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [each for each in archive.namelist() if each.endswith(".dist-info/METADATA")]
+        return archive.read(name).decode()
+
+
+def contents(tree: Path) -> tuple[str, list[str], str]:
+    """Name of the one wheel, its compiled modules, and its file WHEEL."""
+    (wheel,) = (tree / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (told,) = [name for name in names if name.endswith(".dist-info/WHEEL")]
+        compiled = [name for name in names if name.endswith((".so", ".pyd"))]
+        return wheel.name, compiled, archive.read(told).decode()
+
+
+def test_without_a_compiler_it_is_for_any_platform(tmp_path: Path) -> None:
+    done = built(tmp_path, compiler=False)
+    assert done.returncode == 0, done.stderr
+    name, compiled, told = contents(tmp_path)
+    assert name.endswith("-py3-none-any.whl")
+    assert not compiled
+    assert "Root-Is-Purelib: true" in told
+    assert "nothing could be compiled" in done.stdout + done.stderr
+    head, _, text = page(tmp_path).partition("\n\n")
+    for word in ("Author", "Classifier", "Project-URL: Repository", "License-Expression"):
+        assert f"\n{word}" in head
+    links = re.findall(r"\]\(([^)\s]+)", text)
+    assert len(links) > 30
+    assert [link for link in links if not link.startswith("https://")] == []
+    (picture,) = re.findall(r"!\[[^\]]*\]\((\S+)\)", text)
+    assert re.search(r"/raw/v[\d.]+/docs/images/", picture)
+
+
+@pytest.mark.skipif(not any(map(os.path.exists, ("/usr/bin/c++", "/usr/bin/g++"))), reason="no C++")
+def test_with_a_compiler_it_is_for_this_one(tmp_path: Path) -> None:
+    done = built(tmp_path, compiler=True)
+    assert done.returncode == 0, done.stderr
+    name, compiled, told = contents(tmp_path)
+    assert not name.endswith("any.whl")
+    assert len(compiled) == 2
+    assert "Root-Is-Purelib: false" in told
+
+
+@pytest.mark.skipif(not any(map(os.path.exists, ("/usr/bin/c++", "/usr/bin/g++"))), reason="no C++")
+def test_one_that_is_compiled_in_part_is_none(tmp_path: Path) -> None:
+    done = built(tmp_path, compiler=True, broken=True)
+    assert done.returncode != 0
+    assert "1 of 2 modules could be compiled" in done.stderr
+    assert not list((tmp_path / "dist").glob("*.whl"))
+
+
+MADE = re.compile(r"PKG-INFO|setup\.cfg|podgroup_extender\.egg-info/.*")
+"""What setuptools adds."""
+
+
+def called(*words: str, at: Path) -> str:
+    done = subprocess.run(
+        words,
+        cwd=at,
+        env={**os.environ, "PODGROUP_BUILD": "plain"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no checkout: this is such an archive")
+def test_the_archive_is_the_checkout(tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    files = [
+        name
+        for name in called("git", "ls-files", "-co", "--exclude-standard", at=ROOT).splitlines()
+        if (ROOT / name).exists()
+    ]
+    for name in files:
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, checkout / name)
+    called(sys.executable, "setup.py", "sdist", "--dist-dir", str(tmp_path), at=checkout)
+    (archive,) = tmp_path.glob("podgroup_extender-*.tar.gz")
+    called("tar", "-xzf", str(archive), "-C", str(tmp_path), at=tmp_path)
+    tree = archive.with_suffix("").with_suffix("")
+    found = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()}
+    assert {name for name in found if not MADE.fullmatch(name)} == set(files)
+    assert os.access(tree / "run", os.X_OK)
+    told = called(
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/wire", at=tree
+    )
+    assert " passed" in told
+
+
+LAUNCHER = ROOT / "manifests" / "krew" / "kubectl-gang"
+
+
+@pytest.fixture(scope="module")
+def plugin() -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load(MANIFEST.read_text())
+    return document
+
+
+def test_the_sum_is_that_of_the_archive(plugin: dict[str, Any]) -> None:
+    """After a change of the launcher: python -m tools.krew_archive."""
+    for platform in plugin["spec"]["platforms"]:
+        assert platform["sha256"] == hashlib.sha256(archive()).hexdigest()
+
+
+def test_what_is_copied_and_run_is_in_the_archive(plugin: dict[str, Any]) -> None:
+    with tarfile.open(fileobj=io.BytesIO(archive())) as tar:
+        packed = {entry.name: entry.mode for entry in tar.getmembers()}
+    for platform in plugin["spec"]["platforms"]:
+        assert {file["from"] for file in platform["files"]} == set(packed)
+        assert packed[platform["bin"]] == 0o755
+
+
+def test_name_and_version_are_the_programs(plugin: dict[str, Any]) -> None:
+    assert plugin["spec"]["version"] == f"v{__version__}"
+    assert f"[shell]=={__version__}'" in LAUNCHER.read_text()
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    name = plugin["metadata"]["name"]
+    assert f"kubectl-{name}" in scripts
+    assert f"kubectl_complete-{name}" in scripts
+
+
+@pytest.mark.parametrize(
+    ("there", "called"),
+    [
+        ("podgroup-extender", "why a b"),
+        ("pipx", f"run --spec podgroup-extender[shell]=={__version__} podgroup-extender why a b"),
+        ("uvx", f"--from podgroup-extender[shell]=={__version__} podgroup-extender why a b"),
+        ("", ""),
+    ],
+)
+def test_the_launcher_hands_over(tmp_path: Path, there: str, called: str) -> None:
+    if there:
+        (tmp_path / there).write_text('#!/bin/sh\necho "$@"\n')
+        (tmp_path / there).chmod(0o755)
+    done = subprocess.run(
+        ["/bin/sh", str(LAUNCHER), "why", "a b"],
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert os.access(LAUNCHER, os.X_OK)
+    if there:
+        assert (done.returncode, done.stdout.strip()) == (0, called)
+    else:
+        assert done.returncode == 127
+        assert "install podgroup-extender[shell]" in done.stderr

@@ -1,16 +1,19 @@
-"""``run`` on machines of all sorts, with a Python that only writes down what it is asked for."""
+"""``run`` on machines of all sorts, and what one checkout leaves to the next."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.clients import installation
+from tools.caches import cache_folder
 
+ROOT = Path(__file__).resolve().parents[2]
 SHELL_TOOLS = (
     "sh",
     "dirname",
@@ -25,10 +28,8 @@ SHELL_TOOLS = (
     "sort",
     "tr",
 )
-
 AT_ONCE = "-n auto --dist worksteal"
 DECLARATIONS = ("pyproject.toml", "setup.py", "requirements/runtime.txt")
-
 FAKE_PYTHON = """\
 #!/bin/sh
 # Stands in for python: logs its arguments, and makes a .venv that holds a copy of itself.
@@ -355,3 +356,32 @@ def test_real_control_plane_needs_go(command: str, checkout: Checkout) -> None:
     assert done.returncode == 1
     assert "install Go" in done.stderr
     assert checkout.asked("-m pytest") == []
+
+
+def test_the_folder_is_where_the_specification_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder("core") == tmp_path / "podgroup-extender/core"
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder("core") == tmp_path / ".cache/podgroup-extender/core"
+
+
+def test_checkouts_with_one_python_share_skypilot(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PODGROUP_EXTENDER_CONTROLPLANE_CACHE", str(tmp_path / "controlplane"))
+    made = []
+
+    def install(folder: Path) -> None:
+        folder.mkdir()
+        made.append(folder)
+
+    monkeypatch.setattr(installation, "_install", install)
+    for name in ("one", "other"):
+        venv = tmp_path / name
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+        monkeypatch.setattr(sys, "executable", str(venv / "bin/python"))
+        installation.ensure()
+    assert len(made) == 1

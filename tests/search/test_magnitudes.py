@@ -1,11 +1,9 @@
-"""Amounts, counts and costs at the edge of what fields hold: the answers stay the same.
-
-Room and requests scaled by one factor ask the same question, so small numbers that brute
-force decides are the oracle for large ones.
-"""
+"""Amounts and costs of any size."""
 
 from __future__ import annotations
 
+import random
+import time
 from array import array
 
 import pytest
@@ -15,17 +13,26 @@ from msgspec.structs import replace
 
 from extender.model.errors import InvalidInput
 from extender.search import census as plain
-from extender.search import solver
+from extender.search import highs, solver
 from extender.search.census import FREE, LARGEST, STAYS, Holder, OffersQuestion, Seatings
-from extender.search.problem import MOST_MEMBERS, Budget, Infeasible, MemberClass, Problem, Unit
+from extender.search.highs import column_rows
+from extender.search.problem import (
+    MOST_MEMBERS,
+    Budget,
+    Infeasible,
+    Limits,
+    MemberClass,
+    Problem,
+    Unit,
+)
 from extender.search.problem.verify import verify
-from tests.search.build import WORK
+from tests.search.build import COMPILED, WORK
 from tests.search.generate import small
 from tests.search.oracle_brute import brute
+from tests.search.test_highs import everyone, openly
 
 GIB = 1 << 30
 compiled = pytest.mark.skipif(solver.BACKEND != "compiled", reason="the core is not built")
-
 EDGES = st.sampled_from(
     [0, 1, 2, 3, GIB, 8 * GIB, 16 * GIB, (1 << 31) - 1, 1 << 31, 1 << 33, 1 << 40, LARGEST - 1]
 )
@@ -175,3 +182,50 @@ def test_more_members_than_any_cluster_has_are_refused_as_input() -> None:
     cls = replace(problem.classes[0], count=MOST_MEMBERS + 1, least=0)
     with pytest.raises(InvalidInput, match="members"):
         solver.solve(replace(problem, classes=(cls,), need=0))
+
+
+by_highs = pytest.mark.skipif(
+    not highs.available() or not COMPILED, reason="needs highspy and the core"
+)
+FACTORS = (1, 1, 10**6, 10**12, 3 * 10**14, 2 * 10**15, 10**16)
+
+
+def dearer(problem: Problem, seed: int) -> Problem:
+    """The same with some costs of each level far larger."""
+    rng = random.Random(seed)
+    factors = [rng.choice(FACTORS) for _ in problem.levels]
+    share = rng.choice((0.3, 1.0))
+
+    def large(cost: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(
+            paid * (factor if rng.random() < share else 1)
+            for paid, factor in zip(cost, factors, strict=True)
+        )
+
+    return replace(
+        problem,
+        units=tuple(replace(unit, cost=large(unit.cost)) for unit in problem.units),
+        gangs=tuple(replace(gang, break_cost=large(gang.break_cost)) for gang in problem.gangs),
+    )
+
+
+@pytest.mark.oracle
+@by_highs
+def test_large_costs_of_small_problems_by_brute_force() -> None:
+    """Weighed, or added up over all columns, they left an int64; HiGHS takes no row of them."""
+    asked = closed = 0
+    for seed in range(400):
+        problem = dearer(everyone(seed), seed)
+        poor = openly(solver.search(problem, Limits(branch_nodes=0)))
+        sets = solver._node_sets(problem)
+        if isinstance(poor, Infeasible) or poor.optimal or not column_rows.covers(problem):
+            continue
+        least = brute(problem)
+        assert least is not None
+        answer = highs.improve(problem, poor, time.monotonic() + 600, None, sets)
+        told = f"seed {seed}: {answer}, by brute force {least}"
+        assert verify(problem, answer) == (), told  # type: ignore[arg-type]
+        assert answer.bound <= least <= answer.cost, told  # type: ignore[union-attr]
+        asked += 1
+        closed += answer.optimal  # type: ignore[union-attr]
+    assert asked > closed > 5

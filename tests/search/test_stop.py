@@ -1,27 +1,29 @@
-"""A search ends when it shall, with the best answer it has, whatever it was doing."""
+"""Told to stop, or with little work left: the search comes back with what it has."""
 
 from __future__ import annotations
 
 import threading
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from msgspec.structs import replace
 
 from extender.search import highs, reference, solver
-from extender.search.problem import Infeasible, Limits, Problem, Solution
+from extender.search.problem import Infeasible, Limits, Problem, Solution, Vector
 from extender.search.problem import stop as stop_module
-from extender.search.problem.stop import Stop, part_of, sooner
+from extender.search.problem.cost import cost_of
+from extender.search.problem.stop import Countdown, Stop, part_of, sooner
 from extender.search.problem.unanswered import no_answer
 from extender.search.problem.verify import verify
+from extender.search.seating.spread import settled
 from extender.search.several import mixed
 from tests.search.build import COMPILED
 from tests.search.gangs import leader_and_workers, one_kind, three_kinds
 from tests.search.generate import kinds, medium, medium_mixed, small, tied
 from tests.search.scarce import scarce_budgets
-from tests.search.test_many_kinds import CASES
+from tests.search.test_many_kinds import CASES, own_nodes, own_spreads
 
 SECONDS = 0.3
 SOON = (0.0, 0.05)
@@ -76,7 +78,6 @@ EVERY: list[tuple[Generator, int]] = [
     (three_kinds_on_3000_nodes, 1),
     (scarce_budgets, 12),
 ]
-
 needs_core = pytest.mark.skipif(not COMPILED, reason="the plain search answers small ones only")
 
 
@@ -303,3 +304,177 @@ def test_part_of_the_time_that_is_left() -> None:
     past = part_of(now - 1, 0.5)
     assert past is not None
     assert past <= time.monotonic()
+
+
+MOST = 1 << 40
+
+
+def moments(asks: int) -> Iterator[int]:
+    """Ends worth a look of a search that asks so often: early ones close together."""
+    at = 0
+    while at < asks:
+        yield at
+        at += 1 + at
+
+
+def stopped(problem: Problem, asks: int, branches: int) -> tuple[Solution | Infeasible, int]:
+    """The answer of a search that ends when it has asked so often, and how often it did."""
+    stop = Countdown(asks)
+    answer = solver.solve(problem, Limits(branches), cancel=stop)
+    return answer, asks - max(0, stop.asks[0])
+
+
+MORE_CASES: list[tuple[Generator, range, int]] = [
+    (small, range(150), 2_000),
+    (medium, range(4), 200),
+    (medium_mixed, range(8), 100),
+    (kinds, range(8), 100),
+    (tied, range(12), 400),
+]
+MANY = (own_nodes, own_spreads)
+
+
+def many_kinds(number: int) -> Problem:
+    """More kinds of members than are solved as they are."""
+    return MANY[number]()
+
+
+MORE_LARGE: list[tuple[Generator, range, int]] = [
+    (leader_and_workers, range(2), 20),
+    (three_kinds, range(1, 2), 20),
+    (one_kind, range(6), 400),
+    (many_kinds, range(len(MANY)), 20),
+]
+
+
+def look(generator: Generator, seeds: range, branches: int) -> int:
+    """Hold the searches of these problems to the promise; how many that fit were refused."""
+    refused = 0
+    for seed in seeds:
+        problem = generator(seed)
+        longest, asks = stopped(problem, MOST, branches)
+        before: Solution | None = None
+        for moment in moments(asks):
+            answer, _ = stopped(problem, moment, branches)
+            told = f"seed {seed}, {moment} of {asks}: {answer}, before {before}, last {longest}"
+            if isinstance(answer, Infeasible):
+                assert before is None, told
+                assert isinstance(longest, Infeasible) or not answer.proved, told
+                refused += isinstance(longest, Solution)
+                continue
+            assert verify(problem, answer) == (), told
+            assert isinstance(longest, Solution), told
+            assert answer.bound <= longest.cost <= answer.cost, told
+            assert before is None or answer.cost <= before.cost, told
+            before = answer
+    return refused
+
+
+@pytest.mark.parametrize(
+    ("generator", "seeds", "branches"),
+    MORE_CASES + MORE_LARGE if COMPILED else MORE_CASES[:1],
+    ids=lambda value: value.__name__ if callable(value) else None,
+)
+def test_more_time_is_never_worse_and_what_fits_is_never_refused(
+    generator: Generator, seeds: range, branches: int
+) -> None:
+    assert look(generator, seeds, branches) == 0
+
+
+@pytest.mark.skipif(not COMPILED, reason="the plain search looks for first answers by the clock")
+def test_scarce_budgets_are_no_reason_to_refuse_what_fits() -> None:
+    """Whatever the time is: of these some sixth was refused without any."""
+    assert look(scarce_budgets, range(15), 300) == 0
+
+
+@pytest.mark.skipif(not COMPILED, reason="the plain search looks for first answers by the clock")
+def test_nor_is_it_where_every_rule_meets_and_the_clock_is_asked_from_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Small problems reach every rule; here they are not answered before the clock is asked.
+    With hard budgets and rules over nodes together a first answer may then be missed."""
+    monkeypatch.setattr(solver, "FEW_NODES", -1)
+    assert look(small, range(400), 300) <= 14
+
+
+@pytest.mark.skipif(not COMPILED, reason="of the compiled core")
+def test_a_search_cut_among_its_first_answers_keeps_the_bound_it_has() -> None:
+    """Seats for one class bound those for all: it said that nothing was certain."""
+    answer, _ = stopped(three_kinds(2), 3_000, 2_000)
+    assert isinstance(answer, Solution)
+    assert any(answer.bound[:-1])
+    assert answer.bound <= answer.cost
+
+
+@pytest.mark.skipif(not COMPILED, reason="of the compiled core")
+@pytest.mark.parametrize("asks", [61, 62, 63])
+def test_a_search_cut_half_way_through_a_relaxation_proves_nothing(asks: int) -> None:
+    """It called the problem infeasible for good: a frontier was left short, or the units of the
+    knapsack's answer were not all found, and that was taken for the whole truth."""
+    answer, _ = stopped(medium(1), asks, 200)
+    assert isinstance(answer, Solution)
+
+
+@pytest.mark.oracle
+@pytest.mark.skipif(not COMPILED, reason="of the compiled core")
+@pytest.mark.parametrize("seed", [9, 12, 18, 31, 45, 53])
+def test_what_a_cut_search_claims_holds_by_highs(seed: int) -> None:
+    """Questions about other problems (a few seats more, a leader seated) bound nothing here."""
+    from tests.search.oracle_milp import milp
+
+    problem = leader_and_workers(seed)
+    least = milp(problem)
+    assert least is not None
+    for asks in (300, 3_000, 30_000, 60_000):
+        answer, _ = stopped(problem, asks, 2_000)
+        assert isinstance(answer, Solution)
+        assert verify(problem, answer) == ()
+        assert answer.bound <= least <= answer.cost, f"{asks}: {answer}, by HiGHS {least}"
+
+
+FOREVER = 1e18
+LIMITS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60, 100, 200, 300, 600)
+
+
+def claims(problem: Problem, most: int) -> tuple[Vector | None, Vector | None]:
+    """(cost of the answer, bound of what was left open) after at most so many branches."""
+    from extender.search.core.branch_and_bound import BranchAndBound
+    from extender.search.core.columns import Columns
+
+    core = BranchAndBound(Columns(problem), b"\x01" * len(problem.nodes))
+    chosen, bound, closed, _ = core.search(None, most, FOREVER, None)
+    assert closed == (bound is None)
+    return None if chosen is None else cost_of(problem, chosen), bound
+
+
+@needs_core
+@pytest.mark.parametrize("seed", [3, 12, 18, 31, 34, 60])
+def test_what_a_search_cut_anywhere_claims_holds(seed: int) -> None:
+    """Seeds 12 and 34: a level's bound was raised and the program cut off, and the bounds of the
+    later levels, which held of the lower one, stayed: too high together. Seed 60: such a bound
+    closed a branch that held the optimum, and what was left was called optimal."""
+    problem = settled(one_kind(seed))
+    optimum, open_bound = claims(problem, 20_000)
+    assert open_bound is None
+    assert optimum is not None
+    for most in LIMITS:
+        cost, bound = claims(problem, most)
+        told = f"{most} branches: {cost}, at least {bound}; optimum {optimum}"
+        assert cost is None or cost >= optimum, told
+        if bound is None:
+            assert cost == optimum, told
+        else:
+            assert bound <= optimum, told
+
+
+@needs_core
+def test_nor_does_a_gang_of_several_classes_whose_questions_are_cut() -> None:
+    """The workers alone, after 300 branches, seemed to cost more than the whole gang does."""
+    problem = leader_and_workers(700_166)
+    known = solver.search(problem, Limits(20_000))
+    assert isinstance(known, Solution)
+    assert verify(problem, known) == ()
+    for asks in (10_000, 30_000, 100_000, 300_000):
+        cut = solver.search(problem, Limits(2_000), cancel=Countdown(asks))
+        assert isinstance(cut, Solution)
+        assert cut.bound <= known.cost, (asks, cut, known.cost)

@@ -1,15 +1,18 @@
-"""A leader and its workers, where two questions of one class tell the optimum."""
+"""A leader beside its workers."""
 
 from __future__ import annotations
 
 import random
 from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 from msgspec.structs import replace
 
 from extender.search import solver
 from extender.search.problem import (
+    Blocker,
     Budget,
     ElasticGang,
     Limits,
@@ -20,14 +23,15 @@ from extender.search.problem import (
 )
 from extender.search.problem.types import restated
 from extender.search.problem.verify import verify
+from extender.search.several.leading_class import JOINT, leads, single_problem
+from extender.search.solver import solve_led
 from tests.search.build import COMPILED
 from tests.search.generate import small
 from tests.search.oracle_brute import brute, minimal
 
 if COMPILED:
     from extender.search.several import with_leader
-
-pytestmark = pytest.mark.skipif(not COMPILED, reason="the compiled core is not built")
+needs_core = pytest.mark.skipif(not COMPILED, reason="the compiled core is not built")
 
 
 def made(seed: int) -> Problem:
@@ -82,6 +86,7 @@ def made(seed: int) -> Problem:
     )
 
 
+@needs_core
 def test_an_answer_is_the_optimum() -> None:
     answers = 0
     for seed in range(250):
@@ -96,6 +101,7 @@ def test_an_answer_is_the_optimum() -> None:
     assert answers > 25, answers
 
 
+@needs_core
 def test_an_answer_to_any_small_problem_is_the_optimum() -> None:
     answers = 0
     for seed in range(4000):
@@ -120,6 +126,7 @@ def test_an_answer_to_any_small_problem_is_the_optimum() -> None:
     assert answers > 20, answers
 
 
+@needs_core
 def test_a_leader_beside_a_hundred_workers_is_proved_with_a_few_branches() -> None:
     rng = random.Random(1)
     nodes, units = 400, list[Unit]()
@@ -153,3 +160,70 @@ def test_a_leader_beside_a_hundred_workers_is_proved_with_a_few_branches() -> No
     assert isinstance(answer, Solution)
     assert answer.optimal
     assert verify(problem, answer) == ()
+
+
+SEEDS = 2000
+
+
+@dataclass
+class Asked:
+    """One question: a problem, and who leads."""
+
+    seed: int
+    problem: Problem
+    lead: int
+
+
+def questions() -> Iterator[Asked]:
+    for seed in range(SEEDS):
+        problem = replace(small(seed), spreads=(), domain=None, domain_required=True)
+        problem = replace(problem, need=sum(cls.count for cls in problem.classes))
+        if leads(problem):
+            for lead in (JOINT, *range(len(problem.classes))):
+                yield Asked(seed, problem, lead)
+
+
+def thinned(problem: Problem, lead: int) -> Problem:
+    """The problem without units that release nothing the leading class asks for."""
+    cls = single_problem(problem, lead).classes[0]
+    blocking = {u for b in problem.blockers for u in b.units}
+
+    def useful(unit: Unit) -> bool:
+        return any(
+            cls.allowed[n] and any(a and ask for a, ask in zip(amounts, cls.request, strict=True))
+            for n, amounts in unit.releases
+        )
+
+    kept = [u for u, unit in enumerate(problem.units) if u in blocking or useful(unit)]
+    places = {u: at for at, u in enumerate(kept)}
+    return replace(
+        problem,
+        units=tuple(problem.units[u] for u in kept),
+        blockers=tuple(
+            Blocker(b.cls, b.node, tuple(places[u] for u in b.units)) for b in problem.blockers
+        ),
+    )
+
+
+def test_leading_an_answer_is_the_optimum() -> None:
+    answers = {"joint": 0, "class": 0}
+    for asked in questions():
+        answer = solve_led(asked.problem, asked.lead)
+        if answer is not None:
+            answers["joint" if asked.lead == JOINT else "class"] += 1
+            assert verify(asked.problem, answer) == (), asked
+            assert answer.cost == brute(asked.problem), asked
+            assert minimal(asked.problem, answer.chosen, answer.cost), asked
+    assert min(answers.values()) > 50, answers
+
+
+def test_units_that_only_others_could_use_may_be_missing() -> None:
+    thinner = 0
+    for asked in questions():
+        less = thinned(asked.problem, asked.lead)
+        if len(less.units) < len(asked.problem.units):
+            answer = solve_led(less, asked.lead)
+            if answer is not None:
+                thinner += 1
+                assert answer.cost == brute(asked.problem), asked
+    assert thinner > 20, thinner

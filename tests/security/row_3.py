@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.security.mutant import taken_out
 
 TEST_SIZES = "tests/verbs/test_answer_size.py::"
-TEST_MEMORY = "tests/model/test_hostile_sizes.py::"
+TEST_MEMORY = "tests/model/test_hostile_objects.py::"
 
 MUTANTS = taken_out(
     3,
@@ -69,7 +69,7 @@ MUTANTS = taken_out(
         "memos are bounded by bytes",
         "self._bytes + size > self._most_bytes:\n            self.clear()",
         "False:\n            self.clear()",
-        "tests/model/test_interning.py::test_both_are_bounded_by_bytes",
+        "tests/model/test_decode.py::test_both_are_bounded_by_bytes",
     ),
     "extender/model/fair_lru.py",
     (
@@ -89,7 +89,7 @@ MUTANTS = taken_out(
         "constraints that are too many are not read",
         "if any(part is not NO_RAW and dense(bytes(part)) for part in parts):",
         "if False:",
-        "tests/model/test_hostile_sizes.py::test_a_pod_costs_at_most_four_times_its_size[tolerations]",
+        "tests/model/test_hostile_objects.py::test_a_pod_costs_at_most_four_times_its_size[tolerations]",
     ),
     (
         "selectors that are too large match nothing",

@@ -168,12 +168,12 @@ MUTANTS = taken_out(
         "gangs are suspended as long as nobody says otherwise",
         "give_ups: int = 3",
         "give_ups: int = 0",
-        "tests/cli/test_limit_rules.py::test_every_rule_has_a_case_and_the_defaults_break_none",
+        "tests/cli/test_check_rules.py::test_every_rule_has_a_case_and_the_defaults_break_none",
     ),
     (
         "grace is cut as long as nobody says otherwise",
         "longest_grace_seconds: int = 3600",
         "longest_grace_seconds: int = 1_000_000_000",
-        "tests/cli/test_limit_rules.py::test_every_rule_has_a_case_and_the_defaults_break_none",
+        "tests/cli/test_check_rules.py::test_every_rule_has_a_case_and_the_defaults_break_none",
     ),
 )

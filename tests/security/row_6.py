@@ -87,6 +87,6 @@ MUTANTS = taken_out(
         "time is shared as long as nobody says otherwise",
         "namespace_share: float = 0.5",
         "namespace_share: float = 1.0",
-        "tests/cli/test_limit_rules.py::test_every_rule_has_a_case_and_the_defaults_break_none",
+        "tests/cli/test_check_rules.py::test_every_rule_has_a_case_and_the_defaults_break_none",
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.security.mutant import taken_out
 
 TEST = "tests/server/test_limits.py::"
-TEST_CONNECTIONS = "tests/server/test_connection_limits.py::"
+TEST_CONNECTIONS = "tests/server/test_limits.py::"
 TEST_GATE = "tests/kube/test_gate.py::"
 TEST_GRPC = "tests/grpc_api/test_limits.py::"
 HALF_BODY = f"{TEST}TestBody::test_one_that_does_not_come"
@@ -41,7 +41,7 @@ MUTANTS = taken_out(
         "a TLS handshake has its time",
         '{"ssl_handshake_timeout": seconds,',
         '{"ssl_handshake_timeout": 3600.0,',
-        "tests/server/test_hostile_tls.py::test_a_handshake_that_does_not_come",
+        "tests/server/test_tls.py::test_a_handshake_that_does_not_come",
     ),
     (
         "connections are bounded",

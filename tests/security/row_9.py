@@ -60,19 +60,19 @@ MUTANTS = taken_out(
         "no session is resumed without the caller's certificate",
         "context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION",
         "context.options |= ssl.OP_NO_RENEGOTIATION",
-        "tests/server/test_hostile_tls.py::test_no_session_is_resumed",
+        "tests/server/test_tls.py::test_no_session_is_resumed",
     ),
     (
         "TLS 1.3 has no tickets either",
         "        context.num_tickets = 0\n",
         "",
-        "tests/server/test_hostile_tls.py::test_no_session_is_resumed",
+        "tests/server/test_tls.py::test_no_session_is_resumed",
     ),
     (
         "nobody renegotiates",
         "ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION",
         "ssl.OP_NO_TICKET",
-        "tests/server/test_hostile_tls.py::test_nobody_renegotiates",
+        "tests/server/test_tls.py::test_nobody_renegotiates",
     ),
     "extender/server/access_rules.py",
     (
@@ -164,6 +164,6 @@ MUTANTS = taken_out(
         "a caller's certificate counts until it ends",
         "if wall_clock() > self._end:",
         "if False:",
-        "tests/server/test_hostile_tls.py::test_a_certificate_that_expires_on_an_open_connection",
+        "tests/server/test_tls.py::test_a_certificate_that_expires_on_an_open_connection",
     ),
 )
