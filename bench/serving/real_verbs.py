@@ -85,7 +85,7 @@ def _verbs(seats: int, others: int = 0) -> ExtenderVerbs:
         )
     )
     coordinator = coordinate(client, cache, settings, resolver, "kube-system")
-    coordinator.readiness.recovered = True
+    coordinator.readiness.records_read()
     if seats:
         coordinator.reservations.open_preemption(_preemption(offered[:seats]), ())
     spare = Spare(coordinator.reservations, cache, Clocks(lambda: 0.0) if others else Clocks())

@@ -207,9 +207,7 @@ MOST_PARAMETERS = 7
 MOST_CALLABLES = 1
 CALLS = ("Callable", "Resolves")
 """How the annotation of a function is written."""
-LARGER: dict[str, tuple[int, int]] = {
-    "controller/Requeuing": (8, 0),
-}
+LARGER: dict[str, tuple[int, int]] = {}
 """Class of a room -> parameters of its constructor, callables among them."""
 WRITTEN_ELSEWHERE: dict[str, int] = {
     "bind_barrier/bindings.py": 1,
@@ -220,10 +218,7 @@ WRITTEN_ELSEWHERE: dict[str, int] = {
     "verbs/sampled_node_lists.py": 1,
 }
 """room/file.py -> how often it assigns fields of a record of another room."""
-REPLACED: set[str] = {
-    "controller/coordinator.py: recovered",
-    "controller/coordinator.py: vacated",
-}
+REPLACED: set[str] = set()
 """room/file.py: what it replaces in an object that it did not make."""
 
 

@@ -30,7 +30,15 @@ from extender.gang.controller.rounds import run_rounds
 from extender.gang.controller.scheduling_cycle import Replanning, SchedulingCycle
 from extender.gang.controller.term import Reading, Telling, Term, reading_of, telling_of
 from extender.gang.core.last_check import KeptGangs, LastCheck
-from extender.gang.core.preemption import Accepted, PlanEnded, Plans, Search, SeatsReleased, Taken
+from extender.gang.core.preemption import (
+    Accepted,
+    PlanEnded,
+    Plans,
+    RoomFreed,
+    Search,
+    SeatsReleased,
+    Taken,
+)
 from extender.gang.core.refusals import Refusals
 from extender.gang.core.refused_seats import RefusedSeats
 from extender.gang.core.victim_group import Tables
@@ -119,8 +127,6 @@ class Coordinator:
         self.notices, self.hints = telling.notices, telling.hints
         self.telling = telling.decisions
         self.decisions = self.telling.decisions
-        # Whom we kept off such a node kube-scheduler has left out of its candidates for that.
-        self.reservations.vacated = lambda node: self.evidence.freed((node,))
         # Who may act for which gang, and the plans in flight.
         self._keeper = keeper = RecordWriter(term.records, term.leadership, background)
         self.eviction_history = _eviction_history(term, reading, telling)
@@ -224,6 +230,8 @@ class Coordinator:
                 )
             case SeatsReleased(preemption, why):
                 self.bindings.released(preemption, why)
+            case RoomFreed(nodes):
+                self.evidence.freed(nodes)
             case Taken(pods):
                 self.eviction_history.taken(pods)
             case Accepted(sent, _, _):
@@ -279,6 +287,7 @@ class Coordinator:
             self.bindings.tick()
             self.executor.tick()
             self.rounds.tick_bookings()
+            self.evidence.freed(self.reservations.take_freed())
 
     async def _sweep(self) -> None:
         """Do what nothing waits for."""
@@ -314,7 +323,7 @@ class Coordinator:
         )
         records = await recovery.run()
         # Verbs need not wait for the first look at all pods; a gang's question queues behind it.
-        self.readiness.recovered = True
+        self.readiness.records_read()
         self.offers.begin()
         self._sweeper.begin()
         self._take_in_held_back(records=records)

@@ -50,6 +50,7 @@ from extender.gang.core.preemption import (
     RehearsalRefused,
     Rehearse,
     Rehearsed,
+    RoomFreed,
     Search,
     Seated,
     SeatsFree,
@@ -164,7 +165,7 @@ LOOK_SECONDS = 0.1
 
 Step = Rehearse | WriteRecord | Check | ReadBudgets | ClaimMore | Nominate
 """What is waited for before the next step of a plan."""
-ForOthers = Search | SeatsReleased | PlanEnded | Taken | Accepted
+ForOthers = Search | SeatsReleased | RoomFreed | PlanEnded | Taken | Accepted
 """What other rooms do, or take note of."""
 
 
@@ -254,7 +255,7 @@ class Executor:
             case Accepted(sent, preemption, first):
                 self._others(effect)
                 self._notices.evicted(sent, preemption, first=first)
-            case Search() | SeatsReleased() | PlanEnded() | Taken():
+            case Search() | SeatsReleased() | RoomFreed() | PlanEnded() | Taken():
                 self._others(effect)
             case Defect(error, at):
                 log.error("an event was not taken in whole", at=at, exc_info=error)

@@ -52,6 +52,9 @@ from extender.model.memory_limits import OVERSIZE
 from extender.model.objects import EXCLUSIVE_DISK, VOLUME_CLAIM, GangKey, Pod
 from extender.model.snapshot import Snapshot
 
+CONCURRENCY = 32
+"""Hints and events under way at a time: those of a gang of thousands must not crowd evictions
+out."""
 CLEAR_PAUSE = 0.5
 LONGEST_CLEAR_PAUSE = 5.0
 CLEARING = 8
@@ -185,7 +188,6 @@ class Requeuing:
         clocks: Clocks,
         background: Background,
         gate: asyncio.Semaphore,
-        at_a_time: int,
         *,
         nominate: bool,
     ) -> None:
@@ -195,7 +197,6 @@ class Requeuing:
         self._clocks = clocks
         self._spawn = background.spawn
         self._gate = gate
-        self._at_a_time = at_a_time
         self._nominate = nominate
 
     def needs_nominations(self) -> bool:
@@ -260,7 +261,7 @@ class Requeuing:
                 if node is not None and preemption.state is PreemptionState.OPEN:
                     await self._notifier.wake(preemption.pods[uid], node, moment)
 
-        await each(uids, self._at_a_time, one)
+        await each(uids, CONCURRENCY, one)
 
     def _nominated(self, uid: str) -> str:
         pod = self._source.snapshot().pending.get(uid)
@@ -541,11 +542,6 @@ def _claims_used(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
 def _put(kept: Shares[str, Value], pod: Pod, value: Value) -> None:
     if pod.uid in kept or kept.takes(pod.namespace):
         kept.put(pod.uid, value, pod.namespace)
-
-
-CONCURRENCY = 32
-"""Hints and events under way at a time: those of a gang of thousands must not crowd evictions
-out."""
 
 
 @dataclass(frozen=True)

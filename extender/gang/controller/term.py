@@ -60,6 +60,10 @@ class Readiness:
         self._stale_seconds = stale_seconds
         self.recovered = False
 
+    def records_read(self) -> None:
+        """Note that the records of a life before are taken in."""
+        self.recovered = True
+
     @property
     def begun(self) -> bool:
         """Whether there is anything to look after: plans of before are known, and the cluster."""
@@ -259,7 +263,6 @@ def _hints(term: Term, reading: Reading, background: Background, gate: asyncio.S
             clocks,
             background,
             gate,
-            CONCURRENCY,
             nominate=term.settings.seats.nominate,
         ),
     )

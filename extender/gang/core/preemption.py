@@ -428,6 +428,12 @@ class SeatsReleased(NamedTuple):
     why: str
 
 
+class RoomFreed(NamedTuple):
+    """Less is held on these nodes than before."""
+
+    nodes: Sequence[str]
+
+
 class RecordOver(NamedTuple):
     """A plan has ended: its record is deleted, or says what is owed."""
 
@@ -508,6 +514,7 @@ PlanEffect = (
     | Opened
     | Search
     | SeatsReleased
+    | RoomFreed
     | RecordOver
     | PlanEnded
     | Decision  # its time is the moment that it is told
@@ -734,6 +741,8 @@ def step(
     """
     out = [] if out is None else out
     _Step(plans, now, view, out).apply(event)
+    if freed := plans.reservations.take_freed():
+        out.append(RoomFreed(freed))
     return out
 
 

@@ -14,7 +14,7 @@ there is no count beside them that could come to say something else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Protocol
 
@@ -309,8 +309,7 @@ class Reservations:
         """Node -> uid -> requests of pods whose room the seats there count on."""
         self.touched: Callable[[str], None] = lambda node: None
         """Called with each node whose seats, or the pods that leave them, have changed."""
-        self.vacated: Callable[[str], None] = lambda node: None
-        """Called with each node of which less is held, or perhaps booked, than before."""
+        self._freed: list[str] = []
         self.booked: dict[str, tuple[BookingClaim, ...]] = {}
         """What gangs with a booked start claim, by node; no part of any plan."""
 
@@ -370,7 +369,13 @@ class Reservations:
             held.pop(uid, None)
             if not held:
                 del self._by_node[node]
-            self.vacated(node)
+            self._freed.append(node)
+
+    def take_freed(self) -> Sequence[str]:
+        """Return the nodes of which less is held, or perhaps booked, than when it was last called:
+        kube-scheduler has left them out of its candidates for whom we kept off them."""
+        freed, self._freed = self._freed, []
+        return freed
 
     def close(self, key: GangKey) -> Preemption | None:
         """Take a plan out of the book; its seats are free for everyone again."""
@@ -528,7 +533,7 @@ class Reservations:
                 del self.booked[node]
         for node in changed:
             self.touched(node)
-            self.vacated(node)
+        self._freed += changed
 
     def holds_on(self, node: str) -> Iterable[Hold]:
         """Return the seats held on a node."""
