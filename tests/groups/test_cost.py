@@ -59,6 +59,16 @@ def of_jobset(count: int, part: str = "p0") -> list[Pod]:
     return [made(f"p{i}", jobset_pod(i, part)) for i in range(count)]
 
 
+def of_tasks(count: int) -> list[Pod]:
+    """2,000 pods of a vcjob with so many tasks."""
+    pods = []
+    for i in range(2000):
+        meta = recorded.volcano(i, 256, "g")
+        meta["annotations"]["volcano.sh/task-spec"] = f"t{i % count}"
+        pods.append(made(f"p{i}", meta))
+    return pods
+
+
 def test_steps_are_counted() -> None:
     assert steps(lambda: sum(i for i in range(10_000))) > 20_000
     assert steps(lambda: None) < 20
@@ -150,14 +160,9 @@ class TestOthers:
         assert cost(pods, []) < FIXED_STEPS
 
     def test_tasks_of_volcano(self) -> None:
-        spec = {"minMember": 256, "minTaskMember": {f"t{i}": 1 for i in range(256)}}
-        group = recorded.group("volcano", 256, "g", **spec)
-        pods = []
-        for i in range(2000):
-            meta = recorded.volcano(i, 256, "g")
-            meta["annotations"]["volcano.sh/task-spec"] = f"t{i % 300}"
-            pods.append(made(f"p{i}", meta))
-        assert cost(pods, [group]) < FIXED_STEPS
+        tasks = {f"t{i}": 1 for i in range(256)}
+        group = recorded.group("volcano", 256, "g", minTaskMember=tasks)
+        assert cost(of_tasks(300), [group]) < FIXED_STEPS
 
     def test_subgroups_of_kai(self) -> None:
         subgroups = [{"name": f"t{i}", "minMember": 1} for i in range(256)]
@@ -171,14 +176,9 @@ class TestOthers:
 
     def test_what_a_gang_with_many_parts_lacks(self) -> None:
         """Asked by every filter call of every member."""
-        groups = {f"t{i}": 4 for i in range(256)}
-        group = recorded.group("volcano", 2000, "g", minTaskMember=groups)
-        pods = []
-        for i in range(2000):
-            meta = recorded.volcano(i, 256, "g")
-            meta["annotations"]["volcano.sh/task-spec"] = f"t{i % 256}"
-            pods.append(made(f"p{i}", meta))
-        snapshot = state(pods, [group])
+        tasks = {f"t{i}": 4 for i in range(256)}
+        group = recorded.group("volcano", 2000, "g", minTaskMember=tasks)
+        snapshot = state(of_tasks(256), [group])
         (key,) = snapshot.members
         gang = RESOLVER.resolve(key, snapshot)
         assert len(gang.parts) == 256

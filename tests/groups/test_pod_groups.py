@@ -76,11 +76,6 @@ def test_priority_and_policy_of_the_group() -> None:
     assert (gang.preemptor_priority, gang.victim_priority, gang.preempts) == (90, 90, False)
 
 
-def test_min_count_zero_is_a_problem() -> None:
-    gang = resolved({"schedulingPolicy": {"gang": {"minCount": 0}}})
-    assert len(gang.problems) == 1
-
-
 def test_completion_index_survives_decoding() -> None:
     pod = decode_pod(
         {

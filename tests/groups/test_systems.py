@@ -326,13 +326,6 @@ def test_a_pod_group_that_volcano_derived_names_no_gang(uid: str) -> None:
     assert named == GangKey("volcano", "ns", "podgroup-of-mine")
 
 
-@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "DaemonSet"])
-def test_replicas_under_kai_stay_single(kind: str) -> None:
-    owner = [{"kind": kind, "name": "web", "uid": "w", "controller": True}]
-    key = {"pod-group-name": "pg-web-1234"}
-    assert RESOLVER.member_key(made(annotations=key, ownerReferences=owner)) is None
-
-
 @pytest.mark.parametrize("name", ["", "-", "a b", "a/b", "x" * 254, "é", "a\n"])
 def test_a_name_that_nothing_can_have_names_no_gang(name: str) -> None:
     for key in (

@@ -489,12 +489,13 @@ async def first_of(site: Site, callers: Callers) -> Any:
     return call
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _no_error(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     yield
     assert [each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == []
 
 
+@pytest.mark.usefixtures("_no_error")
 async def test_a_first_message_that_is_being_sent_arrives_before_the_end(site: Site) -> None:
     async with calling(site.target) as callers:
         call = await first_of(site, callers)
@@ -504,6 +505,7 @@ async def test_a_first_message_that_is_being_sent_arrives_before_the_end(site: S
         assert await ended(call) == (Code.UNAVAILABLE, "stopping")
 
 
+@pytest.mark.usefixtures("_no_error")
 async def test_a_reader_that_does_not_read_is_cut_off(site: Site) -> None:
     async with calling(site.target) as callers:
         call = await first_of(site, callers)
@@ -512,6 +514,7 @@ async def test_a_reader_that_does_not_read_is_cut_off(site: Site) -> None:
         assert (await ended(call))[0] in (Code.UNAVAILABLE, Code.CANCELLED)
 
 
+@pytest.mark.usefixtures("_no_error")
 @pytest.mark.parametrize("turns", range(20))
 async def test_a_stop_between_a_message_and_the_news_that_it_is_sent(turns: int) -> None:
     async with serving(Echo(), context=Terms()) as site, calling(site.target) as callers:

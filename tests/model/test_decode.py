@@ -419,20 +419,6 @@ def core(**spec: Any) -> GroupObject:
     return decode_group("core", raw({"metadata": meta, "spec": {**policy, **spec}}))
 
 
-@pytest.mark.parametrize(
-    ("mode", "whole"),
-    [
-        ("Pod", False),
-        ("PodGroup", True),
-        ({"single": {}}, False),
-        ({"all": {}}, True),
-        (None, False),
-    ],
-)
-def test_all_spellings_of_disruption_mode(mode: Any, *, whole: bool) -> None:
-    assert core(disruptionMode=mode).disrupt_all is whole
-
-
 @pytest.mark.parametrize("mode", ["Whole", {}, {"all": {}, "single": {}}, {"some": {}}])
 def test_an_unknown_disruption_mode_is_not_guessed(mode: Any) -> None:
     with pytest.raises(InvalidInput, match=r"^PodGroup ns/g: spec\.disruptionMode"):

@@ -47,31 +47,6 @@ def test_containers_add_up() -> None:
     }
 
 
-def test_init_containers_run_one_after_the_other_before() -> None:
-    spec = {"containers": [container("1")], "initContainers": [container("3"), container("2")]}
-    assert requests(spec) == {"cpu": 3000}
-    spec = {"containers": [container("4")], "initContainers": [container("3")]}
-    assert requests(spec) == {"cpu": 4000}
-
-
-def test_sidecars_stay_and_count_for_every_later_init_container() -> None:
-    def sidecar(cpu: str) -> dict[str, Any]:
-        return container(cpu, restartPolicy="Always")
-
-    # 1 + 1 for running; the plain init container after one sidecar needs 5 + 1.
-    spec = {
-        "containers": [container("1")],
-        "initContainers": [sidecar("1"), container("5")],
-    }
-    assert requests(spec) == {"cpu": 6000}
-    # Before the sidecar it needs only its own.
-    spec["initContainers"].reverse()
-    assert requests(spec) == {"cpu": 5000}
-    # Two sidecars beside the container.
-    spec = {"containers": [container("1")], "initContainers": [sidecar("1"), sidecar("2")]}
-    assert requests(spec) == {"cpu": 4000}
-
-
 def test_the_largest_is_taken_per_resource() -> None:
     spec = {
         "containers": [{"name": "c", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}],

@@ -1,3 +1,5 @@
+"""What is read of a pod that decides where it may go, and what is not modelled, by name."""
+
 from __future__ import annotations
 
 from typing import Any
