@@ -1,9 +1,22 @@
-"""What is told under a flood: decisions that matter stay, owners are warned once a minute."""
+"""What is told: under a flood, of objects, of one, of what runs in part."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from extender.cli.why_pod import story_of_pod
+from extender.gang.plan.assemble import assemble
 from extender.gang.runtime.clocks import Clocks
-from extender.gang.status.notices import MOST_OBJECTS, OwnerWarnings, words_of
+from extender.gang.status.group_conditions import condition_of
+from extender.gang.status.notices import (
+    MOST_MAKERS,
+    MOST_OBJECTS,
+    OwnerWarnings,
+    objects_of,
+    words_of,
+)
 from extender.gang.tell.decisions import (
     DECISION_BYTES,
     Decision,
@@ -12,11 +25,15 @@ from extender.gang.tell.decisions import (
     SearchInput,
     Verb,
 )
+from extender.gang.tell.gang_status import Facts
+from extender.gang.tell.leaving import after_eviction
 from extender.gang.tell.ring import Ring
-from extender.model.objects import GangKey
-from extender.model.plan import Victim
+from extender.gang.tell.story import story_of_gang
+from extender.model.objects import GangKey, Owner, Pod
+from extender.model.plan import Seat, Victim
 from extender.model.snapshot import Snapshot
 from tests.gang.rig import Rig, full_cluster
+from tests.gang.statuses import status
 
 
 def decision(outcome: Outcome, gang: str, message: str = "why", **more: object) -> Decision:
@@ -163,3 +180,277 @@ async def test_an_owner_reads_why_its_gang_does_not_start(rig: Rig) -> None:
         ]
     assert any("does not exist" in each for each in found)
     assert len(found) <= 2
+
+
+EVENTS = "/api/v1/namespaces/default/events"
+EMPTY = assemble(lambda pod: None, nodes=(), pods=(), now=0.0)
+JOBSET = {"jobset.sigs.k8s.io/jobset-name": "train", "jobset.sigs.k8s.io/jobset-uid": "uid-train"}
+
+
+async def told(rig: Rig, *wanted: tuple[str, str, str]) -> list[dict[str, Any]]:
+    """Events, once these (kind, name, reason) are among them."""
+    while True:
+        items: list[dict[str, Any]] = (await rig.client.get(EVENTS))["items"]
+        found = {
+            (each["involvedObject"]["kind"], each["involvedObject"]["name"], each["reason"])
+            for each in items
+        }
+        if found.issuperset(wanted):
+            return items
+
+
+async def test_podgroup_job_and_jobset_read_why_their_gang_waits(rig: Rig) -> None:
+    await full_cluster(rig)
+    await rig.group("large", 3, "top")
+    for i in range(3):
+        await rig.pod(f"large-{i}", cls="top", group="large", labels=JOBSET, job=f"train-{i // 2}")
+    await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 7, "seven pods")
+    for _ in range(3):
+        await rig.filter("large-0", "n0", "n1")
+    reason = "GangDoesNotFit"
+    items = await told(
+        rig,
+        ("PodGroup", "large", reason),
+        ("JobSet", "train", reason),
+        ("Job", "train-0", reason),
+        ("Job", "train-1", reason),
+    )
+    about = [each for each in items if each["involvedObject"]["kind"] != "Pod"]
+    assert len(about) == 4, "each once a minute"
+    assert all("cannot fit: " in each["message"] for each in about)
+    (jobset,) = (each for each in about if each["involvedObject"]["kind"] == "JobSet")
+    assert jobset["involvedObject"]["uid"] == "uid-train"
+    assert jobset["involvedObject"]["apiVersion"] == "jobset.x-k8s.io/v1alpha2"
+
+
+async def test_every_member_reads_why_its_gang_waits(rig: Rig) -> None:
+    """`kubectl describe` of any of them: only the first four had an event."""
+    await full_cluster(rig)
+    await rig.group("wide", 9, "top")
+    for i in range(9):
+        await rig.pod(f"wide-{i}", cls="top", group="wide")
+    await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 13, "thirteen pods")
+    await rig.filter("wide-0", "n0", "n1")
+    await told(rig, *(("Pod", f"wide-{i}", "GangDoesNotFit") for i in range(9)))
+
+
+async def test_names_of_other_namespaces_are_not_told_to_the_preemptors_owner(rig: Rig) -> None:
+    await rig.client.create("/api/v1/namespaces", {"metadata": {"name": "secret"}})
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+    spec = {"nodeName": "n0", "priorityClassName": "low", "containers": [container]}
+    pods = "/api/v1/namespaces/secret/pods"
+    await rig.client.create(pods, {"metadata": {"name": "merger-0"}, "spec": spec})
+    await rig.pod("low-1", cls="low", on="n1")
+    await rig.gang("high", 2, "high")
+    await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 4, "all")
+    await rig.preempt("high-0", n0=[], n1=["low-1"])
+    items = await told(rig, ("PodGroup", "high", "GangPreempting"))
+    (text,) = {each["message"] for each in items if each["reason"] == "GangPreempting"}
+    assert "pod default/low-1, 1 pod of other namespaces; at most 30 s of grace" in text
+    assert "merger" not in "".join(each["message"] for each in items)
+
+
+async def test_both_podgroups_read_of_a_preemption_once(rig: Rig) -> None:
+    await full_cluster(rig)
+    await rig.preempt("high-0", n0=["low-0"], n1=["low-1"])
+    items = await told(
+        rig,
+        ("PodGroup", "high", "GangPreempting"),
+        ("PodGroup", "low", "Preempted"),
+        ("Pod", "low-0", "Preempted"),
+        ("Pod", "low-1", "Preempted"),
+    )
+    (went,) = (
+        each
+        for each in items
+        if (each["involvedObject"]["kind"], each["reason"]) == ("PodGroup", "Preempted")
+    )
+    assert "pod-group:default/high" in went["message"]
+    assert went["message"].endswith("it is evicted as a whole")
+
+
+async def test_a_waiting_member_has_one_reason_for_all_nodes(rig: Rig) -> None:
+    """kube-scheduler counts equal reasons together: `kubectl describe pod` is one sentence."""
+    await full_cluster(rig, grace=300)
+    await rig.preempt("high-0", n0=["low-0"], n1=["low-1"])
+    await rig.until(lambda: bool(rig.coordinator.reservations.holds()), "seats")
+    result = await rig.filter("high-0", "n0", "n1")
+    assert result.node_names == []
+    (why,) = set(result.failed_and_unresolvable.values())
+    assert why.startswith("pod-group:default/high: seat on n")
+    assert ", " not in why, "kube-scheduler sets reasons apart by that"
+    await rig.pod("alone-0", cls="top", group="nowhere")
+    result = await rig.filter("alone-0", "n0", "n1")
+    (why,) = set(result.failed_and_unresolvable.values())
+    assert "PodGroup default/nowhere (scheduling.k8s.io) does not exist" in why
+
+
+def test_a_gang_of_many_jobs_and_made_up_jobsets_costs_a_few_events() -> None:
+    pods = [
+        Pod(
+            uid=f"u{i}",
+            namespace="a",
+            name=f"p{i}",
+            owner=Owner("Job", f"j{i}", f"uj{i}"),
+            labels={
+                "jobset.sigs.k8s.io/jobset-name": f"s{i}",
+                "jobset.sigs.k8s.io/jobset-uid": f"us{i}",
+            },
+        )
+        for i in range(100)
+    ]
+    found = objects_of(GangKey("jobset", "a", "s"), pods, EMPTY)
+    assert len(found) == 2 * MOST_MAKERS
+    single = Pod(uid="u", namespace="a", name="p", owner=Owner("ReplicaSet", "r", "ur"))
+    assert objects_of(GangKey("custom", "a", "s"), [single], EMPTY) == []
+
+
+KEY = "pod-group:team/high"
+POD = {"namespace": "team", "name": "low-0", "node": "n0", "uid": "u", "gang": "", "owner": None}
+
+
+def gang(bound: int = 0, pending: int = 1, least: int = 1) -> dict[str, Any]:
+    return {
+        "gang": KEY,
+        "minCount": least,
+        "members": bound + pending,
+        "bound": bound,
+        "pending": pending,
+        "startsWhole": True,
+        "priorityAsPreemptor": 9,
+        "problems": [],
+        "notes": [],
+    }
+
+
+def preemption(state: str, waits: int = 0, key: str = KEY) -> dict[str, Any]:
+    return {
+        "gang": key,
+        "plan": "p-1",
+        "state": state,
+        "priority": 9,
+        "seats": [{**POD, "name": "high-0"}],
+        "victimsLeft": [] if waits else [POD],
+        "waitsFor": [POD] * waits,
+    }
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("waiting", "waits for pod team/low-0 to end"),
+        ("open", "the room is free, 1 member has no node yet"),
+        ("planned", "its plan is being checked and recorded, nothing is evicted yet"),
+    ],
+)
+def test_a_plan_of_one_seat_and_one_victim(state: str, said: str) -> None:
+    story = story_of_gang(KEY, Facts([gang()], [preemption(state)], [], []))
+    assert story is not None
+    assert story.reason == said
+
+
+@pytest.mark.parametrize(
+    ("found", "plans", "said"),
+    [
+        (gang(bound=1, pending=0), [], "1 of 1 member has a node"),
+        (gang(pending=0), [], "0 of 1 member exists"),
+        (gang(least=2), [], "1 of 2 members exist"),
+        (
+            gang(),
+            [preemption("waiting", waits=1)],
+            "waits for pod team/low-0 to end; 1 seat is reserved",
+        ),
+    ],
+)
+def test_where_a_gang_of_one_stands(
+    found: dict[str, Any], plans: list[dict[str, Any]], said: str
+) -> None:
+    assert status(found, plans).reason == said
+
+
+def test_a_member_beyond_the_quorum() -> None:
+    story = story_of_gang(KEY, Facts([gang(bound=1)], [], [], []))
+    assert story is not None
+    assert story.also == ("1 member beyond the quorum waits for kube-scheduler",)
+
+
+def test_a_victim_that_was_chosen() -> None:
+    plan = {
+        "gang": "pod-group:team/other",
+        "outcome": "plan",
+        "victims": [{**POD, "gang": KEY, "reason": "its room is needed"}],
+    }
+    story = story_of_gang(KEY, Facts([gang(pending=0)], [], [], [plan | {"time": 0.0}]))
+    assert story is not None
+    assert story.also == (
+        "1 of its pods was chosen as a victim for pod-group:team/other: its room is needed",
+    )
+
+
+def test_a_single_pod() -> None:
+    pod = {
+        **POD,
+        "name": "web",
+        "node": "",
+        "priority": 1,
+        "tried": True,
+        "gated": False,
+        "terminating": False,
+        "scheduler": "default-scheduler",
+    }
+    beside = Facts([], [preemption("open")], [], [])
+    assert "; 1 seat is not free for it" in story_of_pod(pod, beside).reason
+    its_own = Facts([], [preemption("waiting", key="pod:team/web")], [], [])
+    assert (
+        story_of_pod(pod, its_own).reason == "its seat on n0 is held, 1 pod has to terminate first"
+    )
+
+
+def test_the_condition_of_a_podgroup() -> None:
+    decision = Decision(
+        time=0.0,
+        gang=KEY,
+        verb=Verb.LOOP,
+        outcome=Outcome.PLAN,
+        message="",
+        victims=(Victim("u", "team", "low-0", "n0", 1),),
+        seats=(Seat("v", "team", "high-0", "n0"),),
+    )
+    said = condition_of(decision)
+    assert said is not None
+    assert said.message == (
+        "1 pod is being evicted to make room for 1 member; pod team/low-0; at most 30 s of grace. "
+        "Expected to end by 1970-01-01T00:00:30Z. Next: nothing to do, nodes are reserved until "
+        "all members have one"
+    )
+
+
+@pytest.mark.parametrize(
+    ("owners", "said"),
+    [
+        ([""], "it has no owner, so it is not created again: create it again if it is wanted"),
+        (
+            ["", ""],
+            "they have no owner, so they are not created again: create them again if they are "
+            "wanted",
+        ),
+    ],
+)
+def test_pods_without_an_owner(owners: list[str], said: str) -> None:
+    assert after_eviction([{"owner": owner} for owner in owners]) == said
+
+
+@pytest.mark.parametrize("lives", [1, 2])
+async def test_a_gang_that_runs_in_part_says_who_runs(rig: Rig, lives: int) -> None:
+    await rig.gang("g", 2, "high")
+    seat: list[str] = []
+    while not seat:
+        await rig.rounds(1)
+        seat = list((await rig.filter("g-0", "n0", "n1")).node_names or ())
+    await rig.bind("g-0", seat[0])
+    await rig.until(lambda: bool(rig.cached("g-0").node), "it is seen bound")
+    if lives > 1:
+        await rig.restart()
+    await rig.remove("g-1")
+    await rig.until(lambda: "in-part" in rig.outcomes("g"), "it is told")
+    assert "bound so far: g-0" in rig.messages("g")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.security.mutant import taken_out
 
-TEST_OWNER_BUDGETS = "tests/gang/test_owner_budgets.py::TestGangsThatGoWhole::"
+TEST_OWNER_BUDGETS = "tests/gang/test_budgets.py::TestGangsThatGoWhole::"
 TEST_OPT_OUTS = "tests/gang/test_opt_outs.py::"
 
 MUTANTS = taken_out(
@@ -112,7 +112,7 @@ MUTANTS = taken_out(
         "an owner's budget that is no number spares nobody",
         "if whole and int(digits) > 0 and (digits == text or int(digits) < 100):",
         "if whole:",
-        "tests/gang/test_owner_budgets.py::test_what_is_no_number_does_not_count_and_is_told",
+        "tests/gang/test_budgets.py::test_what_is_no_number_does_not_count_and_is_told",
     ),
     "extender/decode/group_parts.py",
     (
