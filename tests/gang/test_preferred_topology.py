@@ -6,7 +6,7 @@ from extender.model.objects import Node, Pod, PodShape
 from extender.model.plan import Plan, Refusal
 from extender.settings.settings import PlanSettings, Settings
 from tests.gang.rig import PODS, Rig
-from tests.gang.test_spread_plans import carried_out, zone
+from tests.gang.test_rules_in_plans import carried_out, zone
 from tests.gang.world import NOW, evicted, group, node, plan_for, pod, seats, snapshot
 
 WISH = {"podgroup-extender.io/preferred-topology": "rack"}

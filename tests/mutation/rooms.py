@@ -8,24 +8,15 @@ PLANNED = (
     "tests/gang/test_plan_steps.py",
     "tests/gang/test_planner.py",
     "tests/gang/test_opt_outs.py",
-    "tests/gang/test_spread_plans.py",
+    "tests/gang/test_rules_in_plans.py",
     "tests/gang/test_contained.py",
     "tests/gang/test_composite_units.py",
     "tests/gang/test_preferred_topology.py",
     "tests/gang/test_cost_orders.py",
-    "tests/gang/test_host_ports.py",
     "tests/gang/test_followers.py",
     "tests/gang/test_many_kinds.py",
     "tests/gang/test_large_amounts.py",
-    "tests/gang/test_reach.py",
-    "tests/gang/test_rules_of_others.py",
-    "tests/gang/test_held_rules.py",
-    "tests/gang/test_kept_costs.py",
-    "tests/gang/test_incremental.py",
-    "tests/gang/test_leading_classes.py",
-    "tests/gang/test_priority_cutoff.py",
-    "tests/gang/test_struck_seats.py",
-    "tests/gang/test_units.py",
+    "tests/gang/test_kept_gangs.py",
 )
 """Plans without a control plane around them."""
 
@@ -78,7 +69,7 @@ ROOMS = (
         (
             "tests/fit/test_member_rules.py",
             "tests/fit/test_member_rules_allow.py",
-            "tests/gang/test_held_rules.py",
+            "tests/gang/test_rules_in_plans.py",
         ),
     ),
     Room(
@@ -154,7 +145,7 @@ ROOMS = (
     Room(
         "validity",
         ("extender.gang.plan.validity",),
-        ("tests/gang/test_plan_holds.py", "tests/gang/test_validity.py"),
+        ("tests/gang/test_plan_holds.py",),
     ),
     Room(
         "stayed victims",

@@ -45,7 +45,7 @@ MUTANTS = taken_out(
         "a static pod is owned by its own node",
         "and _static(pod, snapshot):",
         "and True:",
-        "tests/gang/test_rules_of_others.py::test_static_pods_and_those_of_daemon_sets_stay",
+        "tests/gang/test_rules_in_plans.py::test_static_pods_and_those_of_daemon_sets_stay",
     ),
     (
         "a pod that came later does not make its gang young",

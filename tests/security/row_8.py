@@ -232,7 +232,7 @@ MUTANTS = taken_out(
         "what plans looked at is let go of",
         "gone = ref(unit, lambda _: kept.pop(number, None))",
         "gone = ref(unit)",
-        "tests/gang/test_kept_costs.py::test_a_cost_goes_with_its_unit",
+        "tests/gang/test_kept_gangs.py::test_a_cost_goes_with_its_unit",
     ),
     "extender/grpc_api/message_reading.py",
     (
