@@ -18,9 +18,8 @@ from tests.chaos.cases import Cases
 from tests.chaos.faults import Faults
 from tests.chaos.history import EXTENDER
 from tests.chaos.invariants import Problem
-from tests.chaos.measuring import probe
 from tests.chaos.observing import PART_LABEL, PLAN_LABEL
-from tests.chaos.outcome import Run, Violations
+from tests.chaos.report import Run, Violations, probe
 from tests.chaos.watcher import Watcher
 from tests.chaos.workload import Workload
 from tests.controlplane.client import ApiError, Object

@@ -23,11 +23,20 @@ from tests.chaos.bed import Extender
 from tests.chaos.groups import GROUP_LABEL, GroupSpec
 from tests.chaos.history import Fault, History
 from tests.chaos.invariants import Problem
-from tests.chaos.measuring import Measures, Sample, percentile, resources, to_placement
 from tests.chaos.observing import AuditLog, node_room, pod_seen
-from tests.chaos.outcome import Run, Violation, story_of
 from tests.chaos.proxy import Call, FaultProxy, Harm, Rule, call_of
-from tests.chaos.report import report_of, text_of
+from tests.chaos.report import (
+    Measures,
+    Run,
+    Sample,
+    Violation,
+    percentile,
+    report_of,
+    resources,
+    story_of,
+    text_of,
+    to_placement,
+)
 from tests.controlplane.build import ensure
 from tests.controlplane.fixtures import selected_versions
 from tests.event_time import passes

@@ -23,7 +23,7 @@ from tests.chaos.observing import (
     pod_seen,
     record_gang,
 )
-from tests.chaos.outcome import Run
+from tests.chaos.report import Run
 from tests.controlplane.client import Object
 
 OVER_BOUND = "pods bound beyond a node's room after a fault of kube-scheduler's"

@@ -15,7 +15,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from tests.fuzz.attacks import attacks
+from tests.fuzz.hostile import attacks
 from tests.fuzz.world import Broken, World
 
 HUNG_SECONDS = 300

@@ -28,7 +28,7 @@ from extender.model.owner_kinds import OWNER_KINDS
 from extender.model.snapshot import Snapshot
 from extender.settings.custom_groups import CustomGroup, custom_annotations
 from extender.settings.settings import GroupSettings
-from tests.fuzz import hostile, hostile_owners
+from tests.fuzz import hostile
 from tests.groups import recorded, test_owners_that_end
 from tests.groups.build import core, pod, snapshot
 from tests.groups.owner_gangs import RESOLVER, made
@@ -465,7 +465,7 @@ def test_an_owner_that_is_made_again_is_told_apart_or_cannot_be() -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: str(dialect.name))
 def test_hostile_pods_are_of_every_dialect(dialect: Dialect) -> None:
-    text = Path(hostile.__file__).read_text() + Path(hostile_owners.__file__).read_text()
+    text = Path(hostile.__file__).read_text()
     assert not dialect.keys or any(f'"{key}"' in text for key in dialect.keys)
 
 
