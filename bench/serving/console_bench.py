@@ -5,7 +5,7 @@
 
 The cluster is one of bench/inputs/mix.py (node shapes and background pods: openb-2023; running
 jobs: itp-2021), filled up with small CPU pods to about 30 pods a node, its nodes dealt out to three
-zones; the urgent gang's plan is in flight. Between two pictures 20 nodes change
+zones; the urgent gang's plan is under way. Between two pictures 20 nodes change
 (bench/inputs/drift.py).
 Told are
 

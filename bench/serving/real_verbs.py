@@ -43,7 +43,7 @@ class Filled(Cache):
 
 
 def empty() -> ExtenderVerbs:
-    """No plan in flight: the common case."""
+    """No plan under way: the common case."""
     return _verbs(seats=0)
 
 

@@ -17,7 +17,7 @@ def leave_behind(status: int) -> None:
     """Return when no search runs any more; else end the process here and now.
 
     Python waits for every thread before it ends, so one search that cannot be stopped would
-    keep the process until it is killed. Plans in flight are recorded: nothing is lost.
+    keep the process until it is killed. Plans under way are recorded: nothing is lost.
     """
     until = time.monotonic() + WAIT_SECONDS
     searches = [each for each in threading.enumerate() if each.name.startswith(THREADS)]

@@ -2,8 +2,8 @@
 
 Order of starting: listen (not ready), fill the cache, get the lease, read the
 plan records of a life before, then be ready and decide. Order of stopping: not
-ready, finish calls in flight, stop acting; of several replicas one stops acting
-first, so that another leads at once. Plans in flight stay recorded either way.
+ready, finish calls under way, stop acting; of several replicas one stops acting
+first, so that another leads at once. Plans under way stay recorded either way.
 """
 
 from __future__ import annotations

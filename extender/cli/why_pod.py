@@ -63,7 +63,7 @@ def story_of_pod(pod: Obj, facts: Facts) -> Story:
 
 
 def _leaving(pod: Obj, facts: Facts) -> Story | None:
-    """Return the story of a pod that a plan in flight evicts, None when none does."""
+    """Return the story of a pod that a plan under way evicts, None when none does."""
     for unit in facts.evictions:
         if pod["uid"] not in unit["left"]:
             continue

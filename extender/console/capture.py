@@ -22,7 +22,7 @@ from extender.settings.settings import Settings
 
 
 class PreemptionSeen(Struct, frozen=True, kw_only=True):
-    """A plan in flight."""
+    """A plan under way."""
 
     plan: Plan
     id: str

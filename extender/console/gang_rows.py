@@ -16,8 +16,8 @@ from extender.gang.tell.gang_status import (
     GangStatus,
     GangStatuses,
     described,
-    flight,
     light,
+    under_way,
 )
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
@@ -135,7 +135,7 @@ def facts_of(capture: Capture, decisions: Iterable[Decision]) -> Facts:
     return Facts(
         gangs=(),
         reservations=[
-            flight(
+            under_way(
                 seen.plan,
                 seen.state,
                 seen.seats,

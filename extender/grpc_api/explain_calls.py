@@ -16,8 +16,8 @@ from extender.gang.tell.gang_status import (
     GangState,
     GangStatuses,
     described,
-    flight,
     light,
+    under_way,
 )
 from extender.grpc_api.calls import Call, CallAnswer, parsed
 from extender.grpc_api.messages import decision, reference, victim, ways
@@ -132,8 +132,8 @@ class ExplainCalls:
         last = next((made for made in self._source.decisions if made.gang == name), None)
         if isinstance(known, Refusal):
             last = of_refusal(known, time=0.0, verb=Verb.LOOP, seconds=0.0)
-        flights = [
-            flight(
+        preemptions = [
+            under_way(
                 each.plan,
                 each.state,
                 each.seats,
@@ -142,12 +142,12 @@ class ExplainCalls:
             )
             for each in plans
         ]
-        facts = Facts((), flights, (), [light(last)] if last is not None else [])
+        facts = Facts((), preemptions, (), [light(last)] if last is not None else [])
         status = GangStatuses(facts).of(described(gang))
         refused = last is not None and last.outcome is Outcome.REFUSAL
         answer.reasons.extend(filter(None, (status.what, status.detail)))
         if status.seats or status.state in PREEMPTION_STATES:
-            answer.state = State.STATE_IN_FLIGHT
+            answer.state = State.STATE_PREEMPTING
         elif status.state == GangState.RUNNING:
             answer.state = State.STATE_RUNNING
         elif refused and last is not None:
@@ -161,13 +161,13 @@ class ExplainCalls:
         preemption = context.reservations.get(gang.key)
         if preemption is None:
             return
-        answer.flight.id = preemption.id
-        answer.flight.state = preemption.state.value
+        answer.preemption.id = preemption.id
+        answer.preemption.state = preemption.state.value
         for uid, node in sorted(preemption.seats.items(), key=lambda item: (item[1], item[0])):
             member = reference(preemption.pods[uid])
-            answer.flight.seats.append(types_pb2.Seat(pod=member, node_name=node))
-        answer.flight.victims_left.extend(map(victim, preemption.victims.values()))
-        answer.flight.waits_for.extend(map(victim, preemption.waits.values()))
+            answer.preemption.seats.append(types_pb2.Seat(pod=member, node_name=node))
+        answer.preemption.victims_left.extend(map(victim, preemption.victims.values()))
+        answer.preemption.waits_for.extend(map(victim, preemption.waits.values()))
 
 
 def _of_gang(name: str) -> Callable[[Decision], bool]:

@@ -75,7 +75,7 @@ class App:
             self._pages.stopping()
 
     async def idle(self) -> None:
-        """Return once no request is in flight."""
+        """Return once no request is under way."""
         await self._requests.idle()
 
     def door(self, rules: Rules) -> Callable[[Scope, Receive, Send], Awaitable[None]]:

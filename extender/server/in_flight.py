@@ -41,7 +41,7 @@ class InFlight:
             self._idle.set()
 
     async def idle(self) -> None:
-        """Return once no request is in flight."""
+        """Return once no request is under way."""
         await self._idle.wait()
 
     async def gone(self, scope: Scope, receive: Receive) -> None:

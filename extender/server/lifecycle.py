@@ -93,7 +93,7 @@ class Server:
     async def serve(self, stop: asyncio.Event) -> None:
         """Serve until ``stop`` is set, then drain.
 
-        On stop readiness goes first; calls in flight (and those that still come
+        On stop readiness goes first; calls under way (and those that still come
         in) have drain_seconds, then what is left is answered with 503. Raises
         InvalidInput when an address or the TLS files cannot be used.
         """
@@ -160,7 +160,7 @@ class Server:
         return _Uvicorn(config, listener, context, Connections(limits, self._metrics.refused))
 
     async def _drain(self) -> float:
-        """Wait for calls in flight; return how much of the time for it is left."""
+        """Wait for calls under way; return how much of the time for it is left."""
         self.app.drain()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._settings.drain_seconds

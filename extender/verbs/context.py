@@ -43,7 +43,7 @@ class PlanProvider(Protocol):
         """Raise NotReady until caches are synced, plans recovered and the lease is ours."""
 
     def known(self, key: GangKey) -> Preemption | Refusal | None:
-        """Return the gang's plan in flight or a refusal that still stands; no search."""
+        """Return the gang's plan under way or a refusal that still stands; no search."""
 
     async def ensure(
         self,
@@ -54,7 +54,7 @@ class PlanProvider(Protocol):
         candidates: Candidates | None = None,
         asked: float | None = None,
     ) -> Preemption | Refusal:
-        """Return the gang's plan in flight, making one if that can be; else why not."""
+        """Return the gang's plan under way, making one if that can be; else why not."""
 
     async def ask(self, single: Gang, candidates: Candidates) -> Plan | Refusal | None:
         """Return what would be planned for a pod of no gang, without acting on it; None where that

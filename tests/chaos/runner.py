@@ -214,7 +214,7 @@ class Runner:
             return [Problem("not serving", "extender", "the extender's debug API does not answer")]
         return [
             *(
-                Problem("seats held", str(each.get("gang")), f"a plan in flight: {_short(each)}")
+                Problem("seats held", str(each.get("gang")), f"a plan under way: {_short(each)}")
                 for each in held
             ),
             *(
@@ -283,7 +283,7 @@ class Runner:
 
 
 def _short(held: Object) -> str:
-    """A plan in flight in a few words."""
+    """A plan under way in a few words."""
     kept = {key: held[key] for key in ("priority", "state", "stateSeconds") if key in held}
     victims = [victim.get("name") for victim in held.get("victimsLeft", ())]
     seats = [f"{seat.get('name')} on {seat.get('node')}" for seat in held.get("seats", ())]

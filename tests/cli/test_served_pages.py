@@ -146,7 +146,7 @@ async def test_it_says_who_waits_and_what_is_in_preemption(
         assert [each["gang"] for each in said["gangs"]["mostUrgentWaiting"]] == [
             "pod-group:team/high"
         ]
-        # The victims have no kubelet that ends them: the plan stays in flight.
+        # The victims have no kubelet that ends them: the plan stays under way.
         await live.preempt("high-0", "n0")
         said = await until(live, lambda said: said["evictionsLastHour"]["byResult"])
         assert said["plans"]["seatsHeld"] == 4

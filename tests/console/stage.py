@@ -138,7 +138,7 @@ class Stage:
         )
 
     def plan(self, key: GangKey, state: str = "", ago: float = 60.0, gone: int = 0) -> Plan:
-        """Plan for a gang now, tell it, and with a state put the plan in flight."""
+        """Plan for a gang now, tell it, and with a state put the plan under way."""
         snapshot = self.snapshot()
         gang = self.resolver.resolve(key, snapshot)
         plan = Planner(SETTINGS, self.resolver).plan(GangQuestion(gang, snapshot, self.holds))

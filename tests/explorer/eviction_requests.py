@@ -141,5 +141,5 @@ def _unclear(uid: str) -> Answered:
 def write_words(write: frozenset[str] | str) -> str:
     """Return what a write of a record says."""
     if write == "plan":
-        return "in flight"
+        return "under way"
     return f"owes {', '.join(sorted(write))}" if write else "nothing, it is deleted"

@@ -324,7 +324,7 @@ class PreemptionWorld(EvictionRequests):
     # -- what happens ---------------------------------------------------------------------
 
     def plan(self, id: str) -> Preemption | None:
-        """Return the plan if it is in flight."""
+        """Return the plan if it is under way."""
         return self.plans.reservations.plan(id)
 
     def begin(self, id: str) -> None:
@@ -707,9 +707,9 @@ class PreemptionWorld(EvictionRequests):
         if plans := [plan for plan in book if not plan.over]:
             return f"plan {plans[0].id} waits for nothing ({plans[0].state.value})"
         if book.nodes() or len(book) or any(book.leaving_on(node) for node in ON.values()):
-            return "seats are held, and no plan is in flight"
+            return "seats are held, and no plan is under way"
         if self.plans.wanted:
-            return "pods are to go, and no plan is in flight"
+            return "pods are to go, and no plan is under way"
         for id, carried in self.of.items():
             if carried.record:
                 words = write_words(carried.record)

@@ -1,4 +1,4 @@
-"""Plans in flight against a real cache, real records and a real (sandbox) API."""
+"""Plans under way against a real cache, real records and a real (sandbox) API."""
 
 from __future__ import annotations
 

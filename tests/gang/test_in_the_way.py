@@ -395,7 +395,7 @@ async def attached(rig: Rig) -> None:
 
 
 def victims(rig: Rig) -> set[str]:
-    """Whom the one plan in flight evicts."""
+    """Whom the one plan under way evicts."""
     (preemption,) = rig.coordinator.reservations
     return {victim.name for victim in preemption.plan.victims}
 

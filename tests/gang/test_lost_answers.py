@@ -108,7 +108,7 @@ async def test_a_unit_in_doubt_is_let_go_of_when_nothing_arrives_after_a_restart
 
 
 async def _killed_with_a_request_under_way(rig: Rig) -> None:
-    """The only DELETE that has left hangs, and we are killed: the record is of a plan in flight."""
+    """The only DELETE that has left hangs, and we are killed: the record is of a plan under way."""
     await full_cluster(rig)
     hangs = rig.server.faults.plan(
         Fault(times=10_000, method="DELETE", path=f"low-.{REAL_DELETE}", drop="before", delay=600)

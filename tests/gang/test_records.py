@@ -281,7 +281,7 @@ async def test_an_update_meets_a_change_in_between(server: ApiServer, client: Ku
 
 async def test_what_somebody_else_put_there_stays(client: KubeClient) -> None:
     body = {
-        "metadata": {"name": "mine", "labels": {"podgroup-extender.io/plan": "in-flight"}},
+        "metadata": {"name": "mine", "labels": {"podgroup-extender.io/plan": "under-way"}},
         "data": {"plan": "{not json"},
     }
     await client.create(MAPS, body)

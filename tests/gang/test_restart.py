@@ -80,7 +80,7 @@ async def test_an_unreadable_record_is_left_alone_and_stops_nothing(rig: Rig) ->
     await rig.client.create(
         "/api/v1/namespaces/kube-system/configmaps",
         {
-            "metadata": {"name": "broken", "labels": {"podgroup-extender.io/plan": "in-flight"}},
+            "metadata": {"name": "broken", "labels": {"podgroup-extender.io/plan": "under-way"}},
             "data": {"plan": "{not json"},
         },
     )

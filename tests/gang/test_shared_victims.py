@@ -52,7 +52,7 @@ async def test_a_request_under_way_is_no_accepted_one(
 
 
 def claimed(rig: Rig, preemption: Preemption) -> None:
-    """The plan claims all its victims, without a place among those in flight."""
+    """The plan claims all its victims, without a place among those under way."""
     plans, view = rig.coordinator.plans, rig.coordinator.preconditions
     step = _Step(plans, rig.coordinator.clocks.monotonic(), view, [])
     victims = tuple(preemption.victims.values())

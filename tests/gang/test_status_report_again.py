@@ -33,7 +33,7 @@ async def _begun_in_part(rig: Rig, status: int) -> None:
 
 @contextlib.asynccontextmanager
 async def _patient() -> AsyncIterator[Rig]:
-    """A rig of two nodes whose plans stay in flight."""
+    """A rig of two nodes whose plans stay under way."""
     seats = SeatSettings(bind_seconds=30.0, victim_slack_seconds=60.0)
     async with Rig(replace(FAST, seats=seats)) as rig:
         await rig.nodes(2)

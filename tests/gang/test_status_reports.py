@@ -339,7 +339,7 @@ def test_whatever_strangers_write_it_stays_small_and_yaml() -> None:
     assert "\x1b" not in text
     said = yaml.safe_load(text)
     assert said["gangs"]["waiting"] == 1000
-    assert said["plans"]["inFlight"] == 100
+    assert said["plans"]["underWay"] == 100
     assert said["lastError"]["what"]
 
 

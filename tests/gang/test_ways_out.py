@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from extender.gang.plan.changes import BOOKING
 from extender.gang.plan.cheaper import PREFIX
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
-from extender.gang.plan.ways_out import BOOKING
 from extender.groups.resolver import Resolver
 from extender.model.objects import (
     DisruptionBudget,

@@ -196,7 +196,7 @@ def suspended() -> str:
 def overdue(state: PreemptionState, victims: int, at: float) -> str:
     plan = plan_for(PREEMPTS, "high")
     assert isinstance(plan, Plan)
-    flight = Preemption(
+    preemption = Preemption(
         plan=plan,
         pods={each.uid: each for each in high()},
         seats={seat.uid: seat.node for seat in plan.seats},
@@ -204,7 +204,7 @@ def overdue(state: PreemptionState, victims: int, at: float) -> str:
         since=0.0,
         victims={victim.uid: victim for victim in plan.victims[:victims]},
     )
-    return late(flight, at, SeatSettings()) or ""
+    return late(preemption, at, SeatSettings()) or ""
 
 
 def cordoned() -> str:

@@ -295,8 +295,8 @@ async def test_explain_follows_a_gang_from_waiting_to_running(one: One) -> None:
     await rig.preempt("high-1", n0=["low-0"])
     await rig.until_names("high-0", "high-1")
     found = await one.explain_gang("high")
-    assert found.state == State.STATE_IN_FLIGHT
-    assert {each.pod.name for each in found.flight.seats} == {"high-0", "high-1"}
+    assert found.state == State.STATE_PREEMPTING
+    assert {each.pod.name for each in found.preemption.seats} == {"high-0", "high-1"}
     assert found.decisions[0].outcome == "plan"
     assert {each.pod.name for each in found.decisions[0].victims} == {"low-0", "low-1"}
     member = await one.explain_pod("high-0")
@@ -310,7 +310,7 @@ async def test_explain_follows_a_gang_from_waiting_to_running(one: One) -> None:
     assert broken.state == State.STATE_GONE
     assert [each.gang for each in broken.evicted_by] == ["pod-group:default/high"]
 
-    for seat in found.flight.seats:
+    for seat in found.preemption.seats:
         await rig.bind(seat.pod.name, seat.node_name)
     await rig.until(lambda: not list(rig.coordinator.reservations), "seated")
     found = await one.explain_gang("high")

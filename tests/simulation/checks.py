@@ -131,7 +131,7 @@ class Checks(Listener):
     def restored(self, until: float) -> None:
         """The storage was put back, and answers again ``until`` then."""
         self._restoring, self._put_back = False, True
-        self.hands_off = False  # the records of plans in flight are lost
+        self.hands_off = False  # the records of plans under way are lost
         for each in (self.units, self._taken, self._begun, self._mates, self._finished):
             each.clear()
         self._raced.clear()

@@ -1,4 +1,4 @@
-"""What people and controllers change while plans are in flight: groups, sizes, names, records."""
+"""What people and controllers change while plans are under way: groups, sizes, names, records."""
 
 from __future__ import annotations
 

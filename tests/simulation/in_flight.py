@@ -1,4 +1,4 @@
-"""The plans that are in flight when an eviction is judged."""
+"""The plans that are under way when an eviction is judged."""
 
 from __future__ import annotations
 

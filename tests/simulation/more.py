@@ -75,7 +75,7 @@ EDITS = (
 
 
 def _edits(script: Script, chance: Chance) -> Script:
-    """Groups, sizes, names, nodes, records and the lease are changed while plans are in flight."""
+    """Groups, sizes, names, nodes, records and the lease are changed while plans are under way."""
     found = []
     # Records deleted by hand cannot be read after a crash, so the two do not meet.
     crashes = any(each.kind in ("crash", "stop") for each in script.happenings)

@@ -1,4 +1,4 @@
-"""``MORE["priorities"]``: how urgent pods and groups are changes while plans are in flight.
+"""``MORE["priorities"]``: how urgent pods and groups are changes while plans are under way.
 
 A PriorityClass cannot be changed, but for being deleted and made anew; its pods keep what they were
 created with. A PodGroup is given another class, in place or made anew.

@@ -45,7 +45,7 @@ PATIENCE = 450.0
 """How long after the end of the script all has to be well: back-off, penalties and the flush of
 unschedulable pods are over by then."""
 IN_FLIGHT = 60.0
-"""Seconds more for a plan that is in flight then: a refused node is tried again in time."""
+"""Seconds more for a plan that is under way then: a refused node is tried again in time."""
 MOST_STEPS = 400_000
 
 

@@ -28,7 +28,7 @@ MANY = tuple(f"n{i}" for i in range(1, 101))
 
 
 def flying(seat: str | None = "n0", state: PreemptionState = PreemptionState.OPEN) -> Preemption:
-    """A plan in flight without victims and seats taken."""
+    """A plan under way without victims and seats taken."""
     seats = {} if seat is None else {MEMBER.uid: seat}
     return Preemption(plan=bare_plan(KEY), pods={}, seats=seats, state=state, since=0.0)
 

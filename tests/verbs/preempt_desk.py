@@ -63,7 +63,7 @@ class Desk:
         self.stale: str | None = None
         self.going: set[str] = set()
         self.taken: set[str] = set()
-        """What a plan in flight is to evict, by its units' names."""
+        """What a plan under way is to evict, by its units' names."""
         self.withheld = ""
         """Uid of a pod that was kept off every node by our word, a moment ago."""
         self.cheap: Plan | Refusal = NO

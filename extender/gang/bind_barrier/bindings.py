@@ -163,7 +163,7 @@ class Bindings:
         self._posting: Counter[str] = Counter()
         """Plan -> bindings of it that are being posted."""
         self._opened: set[str] = set()
-        """Plans in flight of which bindings were posted: there is nothing left to hold for."""
+        """Plans under way of which bindings were posted: there is nothing left to hold for."""
         self._stopped = ""
         self.barriers: Counter[str] = Counter()
         """How often a barrier was opened, or failed with nobody bound."""

@@ -52,9 +52,9 @@ class PartlyBound:
         self._executor = executor
         self._barrier = term.settings.bind.enabled
         self._told: set[str] = set()
-        """Plans in flight that were told of already."""
+        """Plans under way that were told of already."""
         self._bound: dict[str, set[str]] = {}
-        """Plan in flight -> members bound by us, seen or not."""
+        """Plan under way -> members bound by us, seen or not."""
         self.counted: Counter[str] = Counter()
 
     def posted(self, preemption: Preemption, endings: list[Ended]) -> None:

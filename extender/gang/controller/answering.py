@@ -1,4 +1,4 @@
-"""What a gang is answered: its plan in flight, a refusal that stands, or what is found now.
+"""What a gang is answered: its plan under way, a refusal that stands, or what is found now.
 
 How long a verb waits for its own answer; the work goes on when the verb does not wait any more.
 
@@ -117,7 +117,7 @@ class Answering:
         candidates: Candidates | None = None,
         asked: float | None = None,
     ) -> Preemption | Refusal:
-        """Return the gang's plan in flight, making one if that can be; else why not.
+        """Return the gang's plan under way, making one if that can be; else why not.
 
         ``offered`` tells, per member uid, which nodes kube-scheduler accepts for
         it at this moment; it said so at ``asked``, monotonic, None = now. ``single`` is a gang of
@@ -164,7 +164,7 @@ class Answering:
         return answer
 
     def known(self, key: GangKey) -> Preemption | Refusal | None:
-        """Return the gang's plan in flight or a refusal that still stands; no search."""
+        """Return the gang's plan under way or a refusal that still stands; no search."""
         preemption = self._reading.reservations.get(key)
         if preemption is not None or self._reading.readiness.stale() is not None:
             return preemption

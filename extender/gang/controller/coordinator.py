@@ -111,7 +111,7 @@ LOOPS = (TICK, PLANNING, SWEEP, PLANNER)
 
 
 class Coordinator:
-    """Owns the book of plans in flight. One event loop only."""
+    """Owns the book of plans under way. One event loop only."""
 
     def __init__(self, term: Term) -> None:
         self._term = term
@@ -127,7 +127,7 @@ class Coordinator:
         self.notices, self.hints = telling.notices, telling.hints
         self.telling = telling.decisions
         self.decisions = self.telling.decisions
-        # Who may act for which gang, and the plans in flight.
+        # Who may act for which gang, and the plans under way.
         self._keeper = keeper = RecordWriter(term.records, term.leadership, background)
         self.eviction_history = _eviction_history(term, reading, telling)
         evictor, patience = term.evictor, settings.seats.victim_slack_seconds

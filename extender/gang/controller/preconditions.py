@@ -1,4 +1,4 @@
-"""Does a plan in flight hold on the newest state, with all that we know beyond the cache?"""
+"""Does a plan under way hold on the newest state, with all that we know beyond the cache?"""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from extender.gang.core.reservations import Preemption
 from extender.gang.core.victim_group import Claim, Phase, VictimGroup, shown_in
 from extender.gang.incremental.classes import classes_of
 from extender.gang.plan.candidates import NOBODY
+from extender.gang.plan.held_seats import beyond_leaving
 from extender.gang.plan.lists import samples
-from extender.gang.plan.net_seats import net_seats
 from extender.gang.plan.new_room import room_came
 from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.single import SINGLE, single_gang
@@ -241,7 +241,7 @@ class Preconditions:
         """Return seats beside the plan's, less by the room of whom their plans have to wait for."""
         nodes = set(preemption.seats.values())
         beside = [hold for hold in holds if hold.node in nodes]
-        return net_seats(beside, self._leaves, snapshot, going)
+        return beyond_leaving(beside, self._leaves, snapshot, going)
 
     def _leaves(self, key: GangKey, uid: str) -> bool:
         preemption = self._reservations.get(key)

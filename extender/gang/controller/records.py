@@ -368,7 +368,7 @@ def documents_of(record: Record, signer: Signer | None = None) -> list[dict[str,
     documents = []
     for number, data in enumerate(parts):
         name = record.name if number == 0 else f"{record.name}-{number}"
-        state = "in-flight" if record.finishing is None else "finishing"
+        state = "under-way" if record.finishing is None else "finishing"
         annotations = {
             GANG_ANNOTATION: str(record.plan.gang),
             EPOCH_ANNOTATION: str(record.epoch),
@@ -472,7 +472,7 @@ class Kept(Struct, kw_only=True):
     owed: tuple[str, ...] = ()
     """Uids still to be evicted of units that have gone in part."""
     written: tuple[str, ...] | None = None
-    """``owed`` as last written; None: the plan is written as in flight."""
+    """``owed`` as last written; None: the plan is written as under way."""
     busy: bool = False
     """A task is writing it."""
 
@@ -550,7 +550,7 @@ class RecordWriter:
     def settle(self, plan_id: str, owed: Callable[[str], Iterable[Victim]]) -> None:
         """Take note of what an ended plan's units still owe; drop the record when it is nothing.
 
-        Asked for after each eviction: while the plan is in flight nothing is counted.
+        Asked for after each eviction: while the plan is under way nothing is counted.
         """
         kept = self._kept.get(plan_id)
         if kept is None or not kept.over:

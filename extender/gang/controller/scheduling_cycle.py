@@ -61,7 +61,7 @@ NEVER = (-1, -1, -1)
 
 
 class SchedulingCycle:
-    """Takes a gang from a question to a plan in flight, or to a refusal. One event loop only.
+    """Takes a gang from a question to a plan under way, or to a refusal. One event loop only.
 
     Whether anything can be decided is asked before and after each search, which may have waited
     for others.
@@ -126,7 +126,7 @@ class SchedulingCycle:
         return [key for key in keys if self._admission.acts_for(key.namespace, snapshot)]
 
     def look(self, snapshot: Snapshot, version: Version, key: GangKey) -> tuple[Turn, Gang] | None:
-        """Return the gang and its turn, if it can be planned and has neither a plan in flight nor
+        """Return the gang and its turn, if it can be planned and has neither a plan under way nor
         a refusal that stands."""
         answer = self._reservations.get(key) or self._waiting.kept(key, version)
         if answer is not None:

@@ -172,7 +172,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Reading:
-    """What is known: the cluster, who waits in it, the plans in flight."""
+    """What is known: the cluster, who waits in it, the plans under way."""
 
     source: ClusterSource
     reservations: Reservations

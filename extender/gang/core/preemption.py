@@ -613,7 +613,7 @@ class Offers(Protocol):
 
 
 class Plans(Struct, kw_only=True, eq=False):
-    """All plans in flight, and the victim groups that they claim. Changed by ``step``; what is
+    """All plans under way, and the victim groups that they claim. Changed by ``step``; what is
     made of open seats changes ``reservations`` as well (refused_seats.py, the bind barrier)."""
 
     reservations: Reservations
@@ -635,7 +635,7 @@ class Plans(Struct, kw_only=True, eq=False):
         return self.reservations.takes_unit(name) or self.victims.owes(name)
 
     def of(self, claim: Claim) -> Preemption | None:
-        """Return the plan in flight that claims a group."""
+        """Return the plan under way that claims a group."""
         preemption = self.reservations.get(claim.preemptor)
         return preemption if preemption is not None and preemption.id == claim.plan_id else None
 

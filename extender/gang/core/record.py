@@ -67,7 +67,7 @@ class Record(Struct, frozen=True, kw_only=True):
     """Pods did not go in time for a plan before, which it took the place of: no further pod is
     evicted."""
     finishing: tuple[str, ...] | None = None
-    """None: the plan is in flight. Else it is over, and these pods (uids) of units that have
+    """None: the plan is under way. Else it is over, and these pods (uids) of units that have
     gone in part are still to be evicted."""
 
     @property

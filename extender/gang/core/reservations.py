@@ -1,11 +1,11 @@
-"""The book of plans in flight: who holds which seat, and what room is left for others.
+"""The book of plans under way: who holds which seat, and what room is left for others.
 
 A seat is held from the moment its plan enters the book, before that is rehearsed
 and recorded, until its member is seen bound or the plan ends. Holds are per pod
 uid; rooms are per node. The book has a version that grows with every change, so
 that a plan made against an older book is noticed before it is acted on.
 
-What plans in flight are to evict together, by name.
+What plans under way are to evict together, by name.
 
 It is asked at every question about a member of a gang, most of them while ten thousand victims go,
 so they are not looked through. What a plan still has to evict is read from its own victims alone:
@@ -31,7 +31,7 @@ from extender.model.snapshot import Snapshot
 
 
 class Evicts(Protocol):
-    """A plan in flight."""
+    """A plan under way."""
 
     @property
     def key(self) -> GangKey:
@@ -39,11 +39,11 @@ class Evicts(Protocol):
 
     @property
     def victims(self) -> Mapping[str, Victim]:
-        """Those that are not seen gone. Nobody comes to them once it is in flight."""
+        """Those that are not seen gone. Nobody comes to them once it is under way."""
 
 
 class VictimUnits:
-    """Units of plans in flight, as long as one of their victims is there."""
+    """Units of plans under way, as long as one of their victims is there."""
 
     def __init__(self) -> None:
         self._plans: dict[GangKey, tuple[Evicts, dict[str, list[str]]]] = {}
@@ -52,7 +52,7 @@ class VictimUnits:
         """Unit -> plans that evict it."""
 
     def entered(self, plan: Evicts) -> None:
-        """A plan is in flight from now on."""
+        """A plan is under way from now on."""
         units: dict[str, list[str]] = {}
         for uid, victim in plan.victims.items():
             units.setdefault(victim.unit, []).append(uid)
@@ -61,7 +61,7 @@ class VictimUnits:
             self._named.setdefault(name, set()).add(plan.key)
 
     def left(self, key: GangKey) -> None:
-        """The gang's plan is in flight no more."""
+        """The gang's plan is under way no more."""
         _, units = self._plans.pop(key)
         for name in units:
             plans = self._named[name]
@@ -121,7 +121,7 @@ class TurnedAway(Struct, frozen=True, kw_only=True):
 
 
 class Preemption(Struct, kw_only=True):
-    """A plan in flight. Mutable; owned by the coordinator."""
+    """A plan under way. Mutable; owned by the coordinator."""
 
     plan: Plan
     id: str = ""
@@ -296,7 +296,7 @@ class Preemption(Struct, kw_only=True):
 
 
 class Reservations:
-    """All plans in flight, indexed by gang, member and node."""
+    """All plans under way, indexed by gang, member and node."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -320,11 +320,11 @@ class Reservations:
         return iter(list(self._preemptions.values()))
 
     def get(self, key: GangKey) -> Preemption | None:
-        """Return the gang's plan in flight."""
+        """Return the gang's plan under way."""
         return self._preemptions.get(key)
 
     def plan(self, plan_id: str) -> Preemption | None:
-        """Return the plan in flight of this id."""
+        """Return the plan under way of this id."""
         return self._by_id.get(plan_id)
 
     def of_member(self, uid: str) -> Preemption | None:
@@ -333,7 +333,7 @@ class Reservations:
         return self._preemptions.get(key) if key is not None else None
 
     def takes_unit(self, name: str) -> bool:
-        """Whether a plan in flight is to evict what goes together under this name."""
+        """Whether a plan under way is to evict what goes together under this name."""
         return self._units.taken(name)
 
     def open_preemption(

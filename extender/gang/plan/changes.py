@@ -3,12 +3,16 @@
 What is tried is asked as the planner asks: the search, and its answer on the predicates. Of a quick
 question it is tried only where room alone decides, two priorities at most: at 8,000 nodes with
 budgets all of it takes half a second, and verbs wait.
+
+What would change a refusal, for whoever can do something about it. Pure.
+
+Names no other pods: a member's owner may read this.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,7 +27,10 @@ from extender.gang.plan.build import Build
 from extender.gang.plan.built import Built
 from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.trial import tried
+from extender.groups.patience import PATIENCE
 from extender.model.gang import Gang
+from extender.model.plan import Way
+from extender.model.texts import cut, some
 from extender.search.problem import Infeasible, Problem, Solution
 from extender.search.problem.stop import OutOfTime, Stop
 from extender.settings.settings import Settings
@@ -174,3 +181,72 @@ def _without(problem: Problem, short: dict[int, int]) -> Problem:
         for at, cls in enumerate(problem.classes)
     ]
     return replace(problem, classes=tuple(classes))
+
+
+MOST_CLASSES = 4
+MOST_TEXT = 512
+BOOKING = (
+    "fairness.booking: true (off now): room that pods of the same priority leave is then kept for "
+    "the gang that has waited longest, so that no smaller or later one takes it"
+)
+
+
+def would_change(
+    gang: Gang,
+    built: Built,
+    answer: Infeasible,
+    changes: HelpfulChanges,
+    *,
+    missing: Sequence[str] = (),
+    unfit: bool = True,
+    closed: bool = False,
+    behind_equals: bool = False,
+) -> tuple[Way, ...]:
+    """Return what would change a refusal that is proved, each by itself.
+
+    ``changes``: those that were tried. ``missing``: resources that no node offers.
+    ``closed``: some of the members that found no seat may use no node beside the pods that are
+    there, whatever room it has. ``unfit``: labels, taints or size keep all those off every node.
+    ``behind_equals``: pods of the gang's own priority stay, and starts are not booked
+    (fairness.booking).
+    """
+    short = some(
+        [f"{members} more of {built.problem.classes[cls].name}" for cls, members in answer.short],
+        MOST_CLASSES,
+        by=" and ",
+    )
+    offer = f"offer {' and '.join(missing)} and " if missing else ""
+    nodes = f"nodes that {offer}accept {short} by labels, taints and size"
+    if not built.usable:
+        return (_way(nodes),) if short and unfit else ()
+    if not gang.preempts:
+        policy = ", or a PriorityClass whose preemptionPolicy is not Never"
+        return (_way("free room" + (policy if changes.preempts else "")),)
+    found = []
+    if changes.room and closed:
+        found += [_way(nodes)] if unfit else []
+    elif changes.room:
+        place = f", all in one {gang.topology_key}" if gang.topology_key else ""
+        found.append(_way(f"free room for {short}{place}"))
+    if changes.quorum:
+        text = f"a quorum (minCount) of {changes.quorum} or less"
+        found.append(_way(text, min_count=changes.quorum))
+    if changes.patience:
+        found.append(
+            _way(
+                f"an owner that waits {changes.patience} s or longer for its "
+                f"pods to get a node, not {gang.patience:g} s (groups.patienceSeconds, or "
+                f"annotation {PATIENCE}), or shorter grace periods"
+            )
+        )
+    least = changes.outranks
+    if least is not None:
+        text = f"a priority above {least}: enough pods that stay could then be evicted"
+        found.append(_way(text, priority=least + 1))
+    if short and behind_equals:
+        found.append(_way(BOOKING))
+    return tuple(found)
+
+
+def _way(text: str, priority: int | None = None, min_count: int | None = None) -> Way:
+    return Way(cut(text, MOST_TEXT), priority, min_count)

@@ -12,12 +12,11 @@ from extender.fit.namespaces import namespaces_of
 from extender.gang.incremental.preemptability import outranking
 from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.built import Built
-from extender.gang.plan.changes import HelpfulChanges
+from extender.gang.plan.changes import HelpfulChanges, would_change
 from extender.gang.plan.no_node import NO_AFFINITY, no_node
 from extender.gang.plan.no_node import told as told_of_nodes
 from extender.gang.plan.nominated import NOMINATED
 from extender.gang.plan.victim_reasons import excludes
-from extender.gang.plan.ways_out import ways_out
 from extender.groups.workload_priority import WHAT as WORKLOAD_CLASS
 from extender.model import texts
 from extender.model.gang import Gang
@@ -221,7 +220,7 @@ def explain_refusal(
         generation=snapshot.generation,
         ways=()
         if struck or not answer.proved
-        else ways_out(
+        else would_change(
             gang,
             built,
             answer,

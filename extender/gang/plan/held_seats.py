@@ -1,14 +1,20 @@
-"""Seats that other gangs hold: the room they take, and what those that give way would free."""
+"""Seats that other gangs hold: the room they take, and what those that give way would free.
+
+What seats take of their nodes beyond what those who still have to leave for them give back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+
+from msgspec.structs import replace
 
 from extender.gang.plan.question import GangQuestion
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
+from extender.model.snapshot import Snapshot
 from extender.search.census import Releases, Seatings, plus
 from extender.search.problem import Unit, Vector
 
@@ -98,3 +104,43 @@ def releases_of(
             before = total.get(index[hold.node])
             total[index[hold.node]] = amounts if before is None else plus(before, amounts)
     return tuple(sorted(total.items()))
+
+
+def beyond_leaving(
+    holds: Iterable[Hold],
+    leaves: Callable[[GangKey, str], bool],
+    snapshot: Snapshot,
+    counted: Iterable[str],
+) -> list[Hold]:
+    """Return the seats, smaller by what these pods have on the same node.
+
+    ``leaves``: whether a gang's plan counts on it that the pod of this uid goes. What such pods
+    have beyond its own seats is nobody else's before they are gone. ``counted``: uids that count as
+    gone otherwise, so that their room is not given away twice.
+    """
+    left: dict[tuple[GangKey, str], dict[str, int]] = {}
+    done = set(counted)
+    found = []
+    for hold in holds:
+        at = (hold.gang, hold.node)
+        if at not in left:
+            amounts: dict[str, int] = {}
+            left[at] = amounts
+            for pod in snapshot.bound.get(hold.node, ()):
+                if pod.uid not in done and leaves(hold.gang, pod.uid):
+                    done.add(pod.uid)
+                    for name, amount in pod.requests:
+                        amounts[name] = amounts.get(name, 0) + amount
+        found.append(_less(hold, left[at]))
+    return found
+
+
+def _less(hold: Hold, left: dict[str, int]) -> Hold:
+    """Return the seat without what is left there, which is used up by it."""
+    requests = []
+    for name, amount in hold.requests:
+        used = min(amount, left.get(name, 0))
+        if used:
+            left[name] -= used
+        requests.append((name, amount - used))
+    return replace(hold, requests=tuple(requests))

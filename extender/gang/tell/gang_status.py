@@ -58,7 +58,7 @@ PREEMPTION_STATES: Mapping[str, str] = {
     PreemptionState.OPEN: "the room is free, members are being bound",
     PreemptionState.CHANGING: "its plan no longer holds, another one is being made",
 }
-"""States of a plan in flight in words."""
+"""States of a plan under way in words."""
 
 NAMED = 8
 """Victims named in a condition or an event."""
@@ -173,7 +173,7 @@ class Facts(Struct, frozen=True):
     """Wall clock at which they were read."""
 
     def preemption(self, gang: str) -> Obj | None:
-        """Return the gang's plan in flight."""
+        """Return the gang's plan under way."""
         return next((plan for plan in self.reservations if plan["gang"] == gang), None)
 
     def last(self, gang: str, *outcomes: str) -> Obj | None:
@@ -184,7 +184,7 @@ class Facts(Struct, frozen=True):
         return None
 
 
-def flight(
+def under_way(
     plan: Plan,
     state: str,
     seats: Mapping[str, str],
@@ -193,7 +193,7 @@ def flight(
     lasts: float | None = None,
     left: float | None = None,
 ) -> Obj:
-    """Return of a plan in flight what a status is made of.
+    """Return of a plan under way what a status is made of.
 
     ``going``: victims not gone yet, and pods that terminated before. ``lasts``: how long it has
     been in its state. ``left``: until its deadline.
@@ -347,7 +347,7 @@ class GangStatuses:
         return GangStatus(key, GangState.PENDING, "nothing is decided yet", next=NEXT_UNDECIDED)
 
     def _in_flight(self, key: str, preemption: Obj) -> GangStatus:
-        """Return what a plan in flight waits for."""
+        """Return what a plan under way waits for."""
         going = [*preemption["victimsLeft"], *preemption["waitsFor"]]
         seats, state = preemption["seats"], _known(str(preemption["state"]))
         follows, named = NEXT_BY_STATE.get(state, ""), victims_named(going)

@@ -90,7 +90,7 @@ class Life(Struct, kw_only=True):
 
 
 class Flown(Struct, frozen=True):
-    """A plan in flight, as far as traces are concerned; ``path`` grows while it flies."""
+    """A plan under way, as far as traces are concerned; ``path`` grows while it flies."""
 
     id: str
     priority: int
@@ -171,7 +171,7 @@ class Lives:
                 life.add(LifeStep(name=name, start=at, end=at, moment=True, trouble=text))
 
     def flying(self, gang: str, flown: Flown) -> None:
-        """Take note of the plan in flight that the gang's last decision has begun."""
+        """Take note of the plan under way that the gang's last decision has begun."""
         life = self._lives.get(gang)
         if life is not None and life.preemption is not None and life.preemption.flown is None:
             life.preemption.flown = flown

@@ -20,7 +20,7 @@ COUNTED = (
 def leaving(reservations: Iterable[Obj], evictions: Iterable[Obj]) -> dict[str, str]:
     """Return gang -> for which one its pods go now, by their keys as text.
 
-    Told by victims of plans in flight that are not gone, and by units that have begun to go.
+    Told by victims of plans under way that are not gone, and by units that have begun to go.
     """
     found = {str(unit["unit"]): str(unit.get("preemptor", "")) for unit in evictions}
     for preemption in reservations:

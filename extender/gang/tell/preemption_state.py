@@ -1,4 +1,4 @@
-"""Where a plan in flight stands, as its preemption, traces, metrics and the debug API call it."""
+"""Where a plan under way stands, as its preemption, traces, metrics and the debug API call it."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class GangSeen(Struct, frozen=True):
 
 
 class PlanSeen(Struct, frozen=True, kw_only=True):
-    """A plan in flight."""
+    """A plan under way."""
 
     gang: str
     plan: str
@@ -138,7 +138,7 @@ def _document(whole: Whole, entries: int) -> dict[str, Any]:
             "suspended": _listed(whole.suspended, entries),
         },
         "plans": {
-            "inFlight": len(whole.plans),
+            "underWay": len(whole.plans),
             "seatsHeld": whole.seats,
             "mostUrgent": [
                 {

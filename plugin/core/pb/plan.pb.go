@@ -31,7 +31,7 @@ const (
 	// The pod has a node, or enough members of the gang have one.
 	ExplainResponse_STATE_RUNNING ExplainResponse_State = 1
 	// A plan for the gang is being carried out.
-	ExplainResponse_STATE_IN_FLIGHT ExplainResponse_State = 2
+	ExplainResponse_STATE_PREEMPTING ExplainResponse_State = 2
 	// No plan can be made for the gang now.
 	ExplainResponse_STATE_REFUSED ExplainResponse_State = 3
 	// Nothing was decided yet.
@@ -47,7 +47,7 @@ var (
 	ExplainResponse_State_name = map[int32]string{
 		0: "STATE_UNSPECIFIED",
 		1: "STATE_RUNNING",
-		2: "STATE_IN_FLIGHT",
+		2: "STATE_PREEMPTING",
 		3: "STATE_REFUSED",
 		4: "STATE_UNDECIDED",
 		5: "STATE_SCHEDULER",
@@ -56,7 +56,7 @@ var (
 	ExplainResponse_State_value = map[string]int32{
 		"STATE_UNSPECIFIED": 0,
 		"STATE_RUNNING":     1,
-		"STATE_IN_FLIGHT":   2,
+		"STATE_PREEMPTING":  2,
 		"STATE_REFUSED":     3,
 		"STATE_UNDECIDED":   4,
 		"STATE_SCHEDULER":   5,
@@ -342,7 +342,7 @@ type ExplainResponse struct {
 	// Why, in words, line by line.
 	Reasons []string `protobuf:"bytes,3,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	// The plan that is being carried out.
-	Flight *Flight `protobuf:"bytes,4,opt,name=flight,proto3" json:"flight,omitempty"`
+	Preemption *Preemption `protobuf:"bytes,4,opt,name=preemption,proto3" json:"preemption,omitempty"`
 	// What was lately decided about the gang, newest first.
 	Decisions []*Decision `protobuf:"bytes,5,rep,name=decisions,proto3" json:"decisions,omitempty"`
 	// Decisions about others that name the pod, or members of the gang, as victims; newest first. A
@@ -405,9 +405,9 @@ func (x *ExplainResponse) GetReasons() []string {
 	return nil
 }
 
-func (x *ExplainResponse) GetFlight() *Flight {
+func (x *ExplainResponse) GetPreemption() *Preemption {
 	if x != nil {
-		return x.Flight
+		return x.Preemption
 	}
 	return nil
 }
@@ -434,7 +434,7 @@ func (x *ExplainResponse) GetWays() []*Way {
 }
 
 // A plan that is being carried out.
-type Flight struct {
+type Preemption struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The plan's id.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -450,20 +450,20 @@ type Flight struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Flight) Reset() {
-	*x = Flight{}
+func (x *Preemption) Reset() {
+	*x = Preemption{}
 	mi := &file_podgroup_v1_plan_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Flight) String() string {
+func (x *Preemption) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Flight) ProtoMessage() {}
+func (*Preemption) ProtoMessage() {}
 
-func (x *Flight) ProtoReflect() protoreflect.Message {
+func (x *Preemption) ProtoReflect() protoreflect.Message {
 	mi := &file_podgroup_v1_plan_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -475,40 +475,40 @@ func (x *Flight) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Flight.ProtoReflect.Descriptor instead.
-func (*Flight) Descriptor() ([]byte, []int) {
+// Deprecated: Use Preemption.ProtoReflect.Descriptor instead.
+func (*Preemption) Descriptor() ([]byte, []int) {
 	return file_podgroup_v1_plan_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *Flight) GetId() string {
+func (x *Preemption) GetId() string {
 	if x != nil {
 		return x.Id
 	}
 	return ""
 }
 
-func (x *Flight) GetState() string {
+func (x *Preemption) GetState() string {
 	if x != nil {
 		return x.State
 	}
 	return ""
 }
 
-func (x *Flight) GetSeats() []*Seat {
+func (x *Preemption) GetSeats() []*Seat {
 	if x != nil {
 		return x.Seats
 	}
 	return nil
 }
 
-func (x *Flight) GetVictimsLeft() []*Victim {
+func (x *Preemption) GetVictimsLeft() []*Victim {
 	if x != nil {
 		return x.VictimsLeft
 	}
 	return nil
 }
 
-func (x *Flight) GetWaitsFor() []*Victim {
+func (x *Preemption) GetWaitsFor() []*Victim {
 	if x != nil {
 		return x.WaitsFor
 	}
@@ -532,26 +532,29 @@ const file_podgroup_v1_plan_proto_rawDesc = "" +
 	"\x0eExplainRequest\x12-\n" +
 	"\x03pod\x18\x01 \x01(\v2\x19.podgroup.v1.PodReferenceH\x00R\x03pod\x12\x14\n" +
 	"\x04gang\x18\x02 \x01(\tH\x00R\x04gangB\t\n" +
-	"\asubject\"\xcd\x03\n" +
+	"\asubject\"\xda\x03\n" +
 	"\x0fExplainResponse\x12\x12\n" +
 	"\x04gang\x18\x01 \x01(\tR\x04gang\x128\n" +
 	"\x05state\x18\x02 \x01(\x0e2\".podgroup.v1.ExplainResponse.StateR\x05state\x12\x18\n" +
-	"\areasons\x18\x03 \x03(\tR\areasons\x12+\n" +
-	"\x06flight\x18\x04 \x01(\v2\x13.podgroup.v1.FlightR\x06flight\x123\n" +
+	"\areasons\x18\x03 \x03(\tR\areasons\x127\n" +
+	"\n" +
+	"preemption\x18\x04 \x01(\v2\x17.podgroup.v1.PreemptionR\n" +
+	"preemption\x123\n" +
 	"\tdecisions\x18\x05 \x03(\v2\x15.podgroup.v1.DecisionR\tdecisions\x124\n" +
 	"\n" +
 	"evicted_by\x18\x06 \x03(\v2\x15.podgroup.v1.DecisionR\tevictedBy\x12$\n" +
-	"\x04ways\x18\a \x03(\v2\x10.podgroup.v1.WayR\x04ways\"\x93\x01\n" +
+	"\x04ways\x18\a \x03(\v2\x10.podgroup.v1.WayR\x04ways\"\x94\x01\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
-	"\rSTATE_RUNNING\x10\x01\x12\x13\n" +
-	"\x0fSTATE_IN_FLIGHT\x10\x02\x12\x11\n" +
+	"\rSTATE_RUNNING\x10\x01\x12\x14\n" +
+	"\x10STATE_PREEMPTING\x10\x02\x12\x11\n" +
 	"\rSTATE_REFUSED\x10\x03\x12\x13\n" +
 	"\x0fSTATE_UNDECIDED\x10\x04\x12\x13\n" +
 	"\x0fSTATE_SCHEDULER\x10\x05\x12\x0e\n" +
 	"\n" +
-	"STATE_GONE\x10\x06\"\xc1\x01\n" +
-	"\x06Flight\x12\x0e\n" +
+	"STATE_GONE\x10\x06\"\xc5\x01\n" +
+	"\n" +
+	"Preemption\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12'\n" +
 	"\x05seats\x18\x03 \x03(\v2\x11.podgroup.v1.SeatR\x05seats\x126\n" +
@@ -581,7 +584,7 @@ var file_podgroup_v1_plan_proto_goTypes = []any{
 	(*PlanResponse)(nil),        // 2: podgroup.v1.PlanResponse
 	(*ExplainRequest)(nil),      // 3: podgroup.v1.ExplainRequest
 	(*ExplainResponse)(nil),     // 4: podgroup.v1.ExplainResponse
-	(*Flight)(nil),              // 5: podgroup.v1.Flight
+	(*Preemption)(nil),          // 5: podgroup.v1.Preemption
 	(*durationpb.Duration)(nil), // 6: google.protobuf.Duration
 	(*GangPlan)(nil),            // 7: podgroup.v1.GangPlan
 	(*Refusal)(nil),             // 8: podgroup.v1.Refusal
@@ -597,13 +600,13 @@ var file_podgroup_v1_plan_proto_depIdxs = []int32{
 	8,  // 2: podgroup.v1.PlanResponse.refusal:type_name -> podgroup.v1.Refusal
 	9,  // 3: podgroup.v1.ExplainRequest.pod:type_name -> podgroup.v1.PodReference
 	0,  // 4: podgroup.v1.ExplainResponse.state:type_name -> podgroup.v1.ExplainResponse.State
-	5,  // 5: podgroup.v1.ExplainResponse.flight:type_name -> podgroup.v1.Flight
+	5,  // 5: podgroup.v1.ExplainResponse.preemption:type_name -> podgroup.v1.Preemption
 	10, // 6: podgroup.v1.ExplainResponse.decisions:type_name -> podgroup.v1.Decision
 	10, // 7: podgroup.v1.ExplainResponse.evicted_by:type_name -> podgroup.v1.Decision
 	11, // 8: podgroup.v1.ExplainResponse.ways:type_name -> podgroup.v1.Way
-	12, // 9: podgroup.v1.Flight.seats:type_name -> podgroup.v1.Seat
-	13, // 10: podgroup.v1.Flight.victims_left:type_name -> podgroup.v1.Victim
-	13, // 11: podgroup.v1.Flight.waits_for:type_name -> podgroup.v1.Victim
+	12, // 9: podgroup.v1.Preemption.seats:type_name -> podgroup.v1.Seat
+	13, // 10: podgroup.v1.Preemption.victims_left:type_name -> podgroup.v1.Victim
+	13, // 11: podgroup.v1.Preemption.waits_for:type_name -> podgroup.v1.Victim
 	1,  // 12: podgroup.v1.PlanService.Plan:input_type -> podgroup.v1.PlanRequest
 	3,  // 13: podgroup.v1.PlanService.Explain:input_type -> podgroup.v1.ExplainRequest
 	2,  // 14: podgroup.v1.PlanService.Plan:output_type -> podgroup.v1.PlanResponse

@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from extender.pb.podgroup.v1 import types_pb2 as podgroup_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16podgroup/v1/plan.proto\x12\x0bpodgroup.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17podgroup/v1/types.proto\"]\n\x0bPlanRequest\x12\x0c\n\x04gang\x18\x01 \x01(\t\x12\x10\n\x08manifest\x18\x02 \x01(\t\x12.\n\x0bsearch_time\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"h\n\x0cPlanResponse\x12%\n\x04plan\x18\x01 \x01(\x0b\x32\x15.podgroup.v1.GangPlanH\x00\x12\'\n\x07refusal\x18\x02 \x01(\x0b\x32\x14.podgroup.v1.RefusalH\x00\x42\x08\n\x06\x61nswer\"U\n\x0e\x45xplainRequest\x12(\n\x03pod\x18\x01 \x01(\x0b\x32\x19.podgroup.v1.PodReferenceH\x00\x12\x0e\n\x04gang\x18\x02 \x01(\tH\x00\x42\t\n\x07subject\"\x93\x03\n\x0f\x45xplainResponse\x12\x0c\n\x04gang\x18\x01 \x01(\t\x12\x31\n\x05state\x18\x02 \x01(\x0e\x32\".podgroup.v1.ExplainResponse.State\x12\x0f\n\x07reasons\x18\x03 \x03(\t\x12#\n\x06\x66light\x18\x04 \x01(\x0b\x32\x13.podgroup.v1.Flight\x12(\n\tdecisions\x18\x05 \x03(\x0b\x32\x15.podgroup.v1.Decision\x12)\n\nevicted_by\x18\x06 \x03(\x0b\x32\x15.podgroup.v1.Decision\x12\x1e\n\x04ways\x18\x07 \x03(\x0b\x32\x10.podgroup.v1.Way\"\x93\x01\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_RUNNING\x10\x01\x12\x13\n\x0fSTATE_IN_FLIGHT\x10\x02\x12\x11\n\rSTATE_REFUSED\x10\x03\x12\x13\n\x0fSTATE_UNDECIDED\x10\x04\x12\x13\n\x0fSTATE_SCHEDULER\x10\x05\x12\x0e\n\nSTATE_GONE\x10\x06\"\x98\x01\n\x06\x46light\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05state\x18\x02 \x01(\t\x12 \n\x05seats\x18\x03 \x03(\x0b\x32\x11.podgroup.v1.Seat\x12)\n\x0cvictims_left\x18\x04 \x03(\x0b\x32\x13.podgroup.v1.Victim\x12&\n\twaits_for\x18\x05 \x03(\x0b\x32\x13.podgroup.v1.Victim2\x90\x01\n\x0bPlanService\x12;\n\x04Plan\x12\x18.podgroup.v1.PlanRequest\x1a\x19.podgroup.v1.PlanResponse\x12\x44\n\x07\x45xplain\x12\x1b.podgroup.v1.ExplainRequest\x1a\x1c.podgroup.v1.ExplainResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16podgroup/v1/plan.proto\x12\x0bpodgroup.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17podgroup/v1/types.proto\"]\n\x0bPlanRequest\x12\x0c\n\x04gang\x18\x01 \x01(\t\x12\x10\n\x08manifest\x18\x02 \x01(\t\x12.\n\x0bsearch_time\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"h\n\x0cPlanResponse\x12%\n\x04plan\x18\x01 \x01(\x0b\x32\x15.podgroup.v1.GangPlanH\x00\x12\'\n\x07refusal\x18\x02 \x01(\x0b\x32\x14.podgroup.v1.RefusalH\x00\x42\x08\n\x06\x61nswer\"U\n\x0e\x45xplainRequest\x12(\n\x03pod\x18\x01 \x01(\x0b\x32\x19.podgroup.v1.PodReferenceH\x00\x12\x0e\n\x04gang\x18\x02 \x01(\tH\x00\x42\t\n\x07subject\"\x9c\x03\n\x0f\x45xplainResponse\x12\x0c\n\x04gang\x18\x01 \x01(\t\x12\x31\n\x05state\x18\x02 \x01(\x0e\x32\".podgroup.v1.ExplainResponse.State\x12\x0f\n\x07reasons\x18\x03 \x03(\t\x12+\n\npreemption\x18\x04 \x01(\x0b\x32\x17.podgroup.v1.Preemption\x12(\n\tdecisions\x18\x05 \x03(\x0b\x32\x15.podgroup.v1.Decision\x12)\n\nevicted_by\x18\x06 \x03(\x0b\x32\x15.podgroup.v1.Decision\x12\x1e\n\x04ways\x18\x07 \x03(\x0b\x32\x10.podgroup.v1.Way\"\x94\x01\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_RUNNING\x10\x01\x12\x14\n\x10STATE_PREEMPTING\x10\x02\x12\x11\n\rSTATE_REFUSED\x10\x03\x12\x13\n\x0fSTATE_UNDECIDED\x10\x04\x12\x13\n\x0fSTATE_SCHEDULER\x10\x05\x12\x0e\n\nSTATE_GONE\x10\x06\"\x9c\x01\n\nPreemption\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05state\x18\x02 \x01(\t\x12 \n\x05seats\x18\x03 \x03(\x0b\x32\x11.podgroup.v1.Seat\x12)\n\x0cvictims_left\x18\x04 \x03(\x0b\x32\x13.podgroup.v1.Victim\x12&\n\twaits_for\x18\x05 \x03(\x0b\x32\x13.podgroup.v1.Victim2\x90\x01\n\x0bPlanService\x12;\n\x04Plan\x12\x18.podgroup.v1.PlanRequest\x1a\x19.podgroup.v1.PlanResponse\x12\x44\n\x07\x45xplain\x12\x1b.podgroup.v1.ExplainRequest\x1a\x1c.podgroup.v1.ExplainResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,11 +40,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EXPLAINREQUEST']._serialized_start=297
   _globals['_EXPLAINREQUEST']._serialized_end=382
   _globals['_EXPLAINRESPONSE']._serialized_start=385
-  _globals['_EXPLAINRESPONSE']._serialized_end=788
-  _globals['_EXPLAINRESPONSE_STATE']._serialized_start=641
-  _globals['_EXPLAINRESPONSE_STATE']._serialized_end=788
-  _globals['_FLIGHT']._serialized_start=791
-  _globals['_FLIGHT']._serialized_end=943
-  _globals['_PLANSERVICE']._serialized_start=946
-  _globals['_PLANSERVICE']._serialized_end=1090
+  _globals['_EXPLAINRESPONSE']._serialized_end=797
+  _globals['_EXPLAINRESPONSE_STATE']._serialized_start=649
+  _globals['_EXPLAINRESPONSE_STATE']._serialized_end=797
+  _globals['_PREEMPTION']._serialized_start=800
+  _globals['_PREEMPTION']._serialized_end=956
+  _globals['_PLANSERVICE']._serialized_start=959
+  _globals['_PLANSERVICE']._serialized_end=1103
 # @@protoc_insertion_point(module_scope)

@@ -137,7 +137,7 @@ class ExplainResponse(_message.Message):
         """Not said."""
         STATE_RUNNING: ExplainResponse._State.ValueType  # 1
         """The pod has a node, or enough members of the gang have one."""
-        STATE_IN_FLIGHT: ExplainResponse._State.ValueType  # 2
+        STATE_PREEMPTING: ExplainResponse._State.ValueType  # 2
         """A plan for the gang is being carried out."""
         STATE_REFUSED: ExplainResponse._State.ValueType  # 3
         """No plan can be made for the gang now."""
@@ -155,7 +155,7 @@ class ExplainResponse(_message.Message):
     """Not said."""
     STATE_RUNNING: ExplainResponse.State.ValueType  # 1
     """The pod has a node, or enough members of the gang have one."""
-    STATE_IN_FLIGHT: ExplainResponse.State.ValueType  # 2
+    STATE_PREEMPTING: ExplainResponse.State.ValueType  # 2
     """A plan for the gang is being carried out."""
     STATE_REFUSED: ExplainResponse.State.ValueType  # 3
     """No plan can be made for the gang now."""
@@ -169,7 +169,7 @@ class ExplainResponse(_message.Message):
     GANG_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
     REASONS_FIELD_NUMBER: _builtins.int
-    FLIGHT_FIELD_NUMBER: _builtins.int
+    PREEMPTION_FIELD_NUMBER: _builtins.int
     DECISIONS_FIELD_NUMBER: _builtins.int
     EVICTED_BY_FIELD_NUMBER: _builtins.int
     WAYS_FIELD_NUMBER: _builtins.int
@@ -182,7 +182,7 @@ class ExplainResponse(_message.Message):
         """Why, in words, line by line."""
 
     @_builtins.property
-    def flight(self) -> Global___Flight:
+    def preemption(self) -> Global___Preemption:
         """The plan that is being carried out."""
 
     @_builtins.property
@@ -205,21 +205,21 @@ class ExplainResponse(_message.Message):
         gang: _builtins.str = ...,
         state: Global___ExplainResponse.State.ValueType = ...,
         reasons: _abc.Iterable[_builtins.str] | None = ...,
-        flight: Global___Flight | None = ...,
+        preemption: Global___Preemption | None = ...,
         decisions: _abc.Iterable[_types_pb2.Decision] | None = ...,
         evicted_by: _abc.Iterable[_types_pb2.Decision] | None = ...,
         ways: _abc.Iterable[_types_pb2.Way] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["flight", b"flight"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["preemption", b"preemption"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decisions", b"decisions", "evicted_by", b"evicted_by", "flight", b"flight", "gang", b"gang", "reasons", b"reasons", "state", b"state", "ways", b"ways"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decisions", b"decisions", "evicted_by", b"evicted_by", "gang", b"gang", "preemption", b"preemption", "reasons", b"reasons", "state", b"state", "ways", b"ways"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExplainResponse: _TypeAlias = ExplainResponse  # noqa: Y015
 
 @_typing.final
-class Flight(_message.Message):
+class Preemption(_message.Message):
     """A plan that is being carried out."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -260,4 +260,4 @@ class Flight(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Flight: _TypeAlias = Flight  # noqa: Y015
+Global___Preemption: _TypeAlias = Preemption  # noqa: Y015
