@@ -28,7 +28,7 @@ from tests.gang.test_promised_victims import (
     newcomer_waits_for_the_rest,
     pair,
 )
-from tests.gang.test_room_that_came import Gate
+from tests.gang.test_room_of_others import Gate
 
 MID = ("mid-0", "mid-1")
 

@@ -13,7 +13,7 @@ from extender.gang.plan.new_room import MOST_NODES, room_came
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.preemption_state import PreemptionState
 from tests.gang.rig import FAST, HIGH, LOW, PODS, Rig, full_cluster
-from tests.gang.test_room_that_came import Gate
+from tests.gang.test_room_of_others import Gate
 from tests.gang.world import node, pod, snapshot
 
 

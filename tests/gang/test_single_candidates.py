@@ -10,7 +10,7 @@ from extender.gang.tell.decisions import Verb
 from extender.model.gang import Gang
 from extender.model.plan import Code, Refusal
 from tests.gang.rig import LOW, PODS, Rig
-from tests.gang.test_room_that_came import Gate, leave_after_searches
+from tests.gang.test_room_of_others import Gate, leave_after_searches
 
 PROTECTED = {"metadata": {"annotations": {"podgroup-extender.io/protected": "true"}}}
 

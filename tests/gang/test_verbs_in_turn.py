@@ -16,7 +16,7 @@ from extender.gang.controller.answering import IN_TURN
 from extender.gang.tell.decisions import Verb
 from extender.model.plan import Code, Refusal
 from tests.gang.rig import LOW, Rig, full_cluster
-from tests.gang.test_room_that_came import Gate
+from tests.gang.test_room_of_others import Gate
 from tests.gang.test_single_candidates import whole_gang_on_n0
 
 PATIENCE = 30.0

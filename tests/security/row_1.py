@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.security.mutant import taken_out
 
 TEST_ASKED = "tests/verbs/test_asked.py::"
-TEST_LISTENERS = "tests/cli/test_listener_rules.py::"
+TEST_LISTENERS = "tests/cli/test_check_rules.py::"
 LAST_CHECK = 'is held back by its scheduling gates")\n'
 
 

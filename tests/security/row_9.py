@@ -8,7 +8,7 @@ TEST_ACCESS = "tests/server/test_access.py::"
 VERDICTS = f"{TEST_ACCESS}TestTokens::test_verdicts"
 PAGES = f"{TEST_ACCESS}TestPages::test_with_and_without"
 TEST_TLS = "tests/server/test_tls.py::"
-TEST_GRPC = "tests/grpc_api/test_rights.py::"
+TEST_GRPC = "tests/grpc_api/test_listening.py::"
 
 MUTANTS = taken_out(
     9,
