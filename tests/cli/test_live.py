@@ -82,7 +82,7 @@ async def test_a_gang_in_preemption(live: Live, tmp_path: Path) -> None:
     assert "gang pod-group:team/high: waiting" in out
     assert "reason: waits for pod-group:team/low (4 pods) to end" in out
     assert "plan for pod-group:team/high" in out
-    assert "next: nothing: the victims have their grace period" in out
+    assert "next: no action is needed: the victims have their grace period" in out
 
     status, out, _ = await live.ask("why", "high-1", "-n", "team", "--short")
     assert status == 0

@@ -400,7 +400,8 @@ ROWS: dict[str, tuple[Callable[[], str], str]] = {
     "event: gave up": (
         lambda: event(refusal(Code.PENALTY, waits(4, failed=True))),
         "GangGaveUp its last plan was given up; the next one is made 2 s after that. Next: "
-        "nothing, it is planned for again soon; `decisions GANG` says why its plan failed",
+        "no action is needed: it is planned for again soon; `decisions GANG` says why its plan "
+        "failed",
     ),
     "condition: refused": (
         lambda: condition(decided(LARGE)),
@@ -420,7 +421,8 @@ ROWS: dict[str, tuple[Callable[[], str], str]] = {
     "condition: gave up": (
         lambda: condition(ended(Outcome.GAVE_UP, MEMBER_GONE)),
         "False GaveUp: its last plan was given up; member default/high-0 went away before it "
-        "was bound. Next: nothing, it is planned for again soon; `decisions GANG` says why "
+        "was bound. Next: "
+        "no action is needed: it is planned for again soon; `decisions GANG` says why "
         "its plan failed",
     ),
     "condition: scheduled": (
@@ -447,33 +449,36 @@ ROWS: dict[str, tuple[Callable[[], str], str]] = {
     ),
     "why: planned": (
         lambda: why(PREEMPTS, plan=in_flight("planned")),
-        "planned | its plan is being checked and recorded, nothing is evicted yet | nothing: "
+        "planned | its plan is being checked and recorded, nothing is evicted yet | "
+        "no action is needed: "
         "evictions begin when the plan is recorded",
     ),
     "why: evicting": (
         lambda: why(PREEMPTS, plan=in_flight("evicting")),
         "evicting | waits for pod-group:default/low (4 pods, 300 GPU-seconds of work lost) to "
-        "end | nothing: the victims are being evicted; `seats GANG` lists them",
+        "end | no action is needed: the victims are being evicted; `seats GANG` lists them",
     ),
     "why: opened": (
         lambda: why(PREEMPTS, plan=in_flight("open", 0)),
-        "open | the room is free, 4 members have no node yet | nothing: kube-scheduler tries "
+        "open | the room is free, 4 members have no node yet | "
+        "no action is needed: kube-scheduler tries "
         "its members again; if one stays, `kubectl describe pod` says what kube-scheduler has "
         "against its seat",
     ),
     "why: replanned": (
         lambda: why(PREEMPTS, plan=in_flight("changing")),
-        "changing | its plan no longer holds, another one is being made | nothing: another "
+        "changing | its plan no longer holds, another one is being made | "
+        "no action is needed: another "
         "plan is being made",
     ),
     "why: gave up": (
         lambda: why(PREEMPTS, ended(Outcome.GAVE_UP, MEMBER_GONE)),
-        "pending | its last plan was given up | nothing, it is planned for again soon; "
+        "pending | its last plan was given up | no action is needed: it is planned for again soon; "
         "`decisions GANG` says why its plan failed",
     ),
     "why: done": (
         lambda: why(SEATED),
-        "running | 4 of 4 members have a node | nothing: its quorum has nodes",
+        "running | 4 of 4 members have a node | no action is needed: its quorum has nodes",
     ),
     "why: evicting, below": (
         lambda: "; ".join(story(PREEMPTS, plan=in_flight("evicting")).also),
@@ -503,7 +508,7 @@ ROWS: dict[str, tuple[Callable[[], str], str]] = {
         lambda: status(described(resolved(PREEMPTS)), [in_flight("waiting") | LEFT], now=NOW).text,
         "waits for pod-group:default/low (4 pods, 300 GPU-seconds of work lost) to end; at "
         "most 30 s of grace; 4 seats are reserved. Expected to end by 2027-01-15T08:00:20Z. "
-        "Next: nothing: the victims have their grace period; `seats GANG` lists them",
+        "Next: no action is needed: the victims have their grace period; `seats GANG` lists them",
     ),
     "gangs: evicting": (
         lambda: row(PREEMPTS, in_flight("waiting")),
