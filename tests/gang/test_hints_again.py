@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.controller.hints import HeldBack, Nominations
+from extender.gang.controller.hints import CONCURRENCY, HeldBack, Nominations
 from extender.gang.controller.notifier import WAKE_ANNOTATION, Notifier
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.runtime.background import Background
@@ -212,7 +212,6 @@ async def test_a_nomination_of_a_plan_that_is_over_goes_with_an_earlier_one() ->
         Showing(lambda: snapshot([], [state["pod"]])),
         background,
         asyncio.Semaphore(4),
-        at_a_time=8,
     )
     nominations.clear([state["pod"]], "n1")
     await until_tried(tried, 1)
@@ -261,11 +260,18 @@ async def test_where_nobody_can_be_woken_few_are_tried_at_a_time() -> None:
         background,
         Enforcement(EnforceSettings()),
         asyncio.Semaphore(4),
-        at_a_time=8,
     )
     held.wake(pods)
     await until_tried(tried, 100)
-    for seconds, more in ((0.1, 8), (0.3, 0), (1.2, 8), (0.5, 0), (1.0, 8), (10.0, 8), (3.5, 0)):
+    for seconds, more in (
+        (0.1, CONCURRENCY),
+        (0.3, 0),
+        (1.2, CONCURRENCY),
+        (0.5, 0),
+        (1.0, CONCURRENCY),
+        (10.0, CONCURRENCY),
+        (3.5, 0),
+    ):
         now[0] += seconds
         tried.clear()
         held.round()
@@ -295,7 +301,6 @@ async def test_one_tenant_that_cannot_be_woken_keeps_no_other_waiting(namespaces
         background,
         Enforcement(EnforceSettings()),
         asyncio.Semaphore(32),
-        at_a_time=32,
     )
     held.wake([*hostile, honest])
     while len(tried) < 4096:
@@ -325,7 +330,6 @@ async def test_of_who_waited_for_a_unit_and_is_gone_nothing_is_kept() -> None:
         background,
         Enforcement(EnforceSettings()),
         asyncio.Semaphore(4),
-        at_a_time=8,
     )
     for number in range(100):
         held.note(pod(f"p-{number}"), "unit-of-default/g")

@@ -294,7 +294,6 @@ async def test_hints_have_no_task_for_each_member(monkeypatch: pytest.MonkeyPatc
         Showing(lambda: snapshot),
         background,
         asyncio.Semaphore(100),
-        32,
     )
     tasks = len(asyncio.all_tasks())
     await made.write(preemption)

@@ -73,14 +73,12 @@ class Nominations:
         source: ClusterSource,
         background: Background,
         gate: asyncio.Semaphore,
-        at_a_time: int,
     ) -> None:
         self._notifier = notifier
         self._reservations = reservations
         self._source = source
         self._spawn = background.spawn
         self._gate = gate
-        self._at_a_time = at_a_time
         self._queue: deque[Pod] = deque()
         self._clearing: dict[str, str] = {}
         """Uids that are queued or just being cleared -> the node that one has to be nominated to
@@ -93,7 +91,7 @@ class Nominations:
         async def one(uid: str) -> None:
             await self.write_one(preemption, uid)
 
-        await each(list(preemption.seats), self._at_a_time, one)
+        await each(list(preemption.seats), CONCURRENCY, one)
 
     async def write_one(self, preemption: Preemption, uid: str) -> None:
         """Write one member's seat, if it has one still."""
@@ -318,7 +316,6 @@ class HeldBack:
         background: Background,
         enforcement: Enforcement,
         gate: asyncio.Semaphore,
-        at_a_time: int,
     ) -> None:
         self._notifier = notifier
         self._source = source
@@ -326,7 +323,6 @@ class HeldBack:
         self._spawn = background.spawn
         self._enforcement = enforcement
         self._gate = gate
-        self._at_a_time = at_a_time
         self._kept: Shares[str, _Held] = Shares(MAX_HELD_BACK)
         """By uid, to be woken when a plan ends."""
         self._for_bindings: set[str] = set()
@@ -441,7 +437,7 @@ class HeldBack:
         self._again_at = now + self._pause
         self._pause = min(LONGEST_WAKE_PAUSE, 2 * self._pause)
         pending = self._source.snapshot().pending
-        failed = [self._failed.take() for _ in range(self._at_a_time)]
+        failed = [self._failed.take() for _ in range(CONCURRENCY)]
         again = [held for held in failed if held is not None and held.pod.uid in pending]
         if again:
             self._spawn(self._wake(again))
@@ -478,7 +474,7 @@ class HeldBack:
                 _put(self._failed, held.pod, held)
 
         groups = _by_event(self._to_write(waiting), self._source.snapshot())
-        await each(groups, self._at_a_time, one)
+        await each(groups, CONCURRENCY, one)
 
     def _to_write(self, waiting: Sequence[_Held]) -> list[_Held]:
         """Return those for which something is written now; others are parked again, or forgotten

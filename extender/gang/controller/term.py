@@ -251,11 +251,11 @@ def telling_of(term: Term, reading: Reading) -> Telling:
 
 def _hints(term: Term, reading: Reading, background: Background, gate: asyncio.Semaphore) -> Hints:
     notifier, source, clocks = term.notifier, reading.source, term.clocks
-    nominations = Nominations(notifier, reading.reservations, source, background, gate, CONCURRENCY)
+    nominations = Nominations(notifier, reading.reservations, source, background, gate)
     enforcement = Enforcement(term.settings.enforce)
     return Hints(
         nominations,
-        HeldBack(notifier, source, clocks, background, enforcement, gate, CONCURRENCY),
+        HeldBack(notifier, source, clocks, background, enforcement, gate),
         Requeuing(
             notifier,
             nominations,
