@@ -44,7 +44,7 @@ from extender.gang.core.refused_seats import RefusedSeats
 from extender.gang.core.victim_group import Tables
 from extender.gang.fairness.admission import Admission
 from extender.gang.fairness.eviction_history import EvictedStore, EvictionHistory
-from extender.gang.fairness.suspensions import Suspensions
+from extender.gang.fairness.suspensions import Suspensions, SuspensionStore
 from extender.gang.leader_election.lease import Leadership
 from extender.gang.plan.planner import Planner
 from extender.gang.runtime.clocks import Clocks
@@ -163,7 +163,12 @@ class Coordinator:
             clocks,
             self.reservations,
             self.evidence,
-            Suspensions(term.suspended, term.leadership, background, clocks),
+            Suspensions(
+                SuspensionStore(term.client, term.records.namespace),
+                term.leadership,
+                background,
+                clocks,
+            ),
             self.notices,
         )
         # From a gang that waits to a plan: who is asked, in which turn.
@@ -373,10 +378,10 @@ def _eviction_history(term: Term, reading: Reading, telling: Telling) -> Evictio
     """Return who was evicted before."""
     protection = term.settings.fairness.protection
     store = None
-    if term.evicted is not None and protection.enabled:
+    if protection.enabled:
         records = term.records
         store = EvictedStore(
-            term.evicted,
+            term.client,
             records.namespace,
             records.signer,
             term.leadership,

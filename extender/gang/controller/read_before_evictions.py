@@ -67,8 +67,7 @@ _claim = msgspec.json.Decoder(_Claim)
 class VolumeClaims:
     """Asks the API server. One event loop only."""
 
-    def __init__(self, client: KubeApi | None) -> None:
-        """``client`` None: nothing can be read."""
+    def __init__(self, client: KubeApi) -> None:
         self._client = client
 
     async def refusal(self, plan: Plan, gang: Gang, snapshot: Snapshot) -> Refusal | None:
@@ -99,8 +98,6 @@ class VolumeClaims:
 
     async def _why_not(self, claim: NamedClaim) -> str:
         """Return why two pods may not use the claim: its mode, or what kept it from being read."""
-        if self._client is None:
-            return "claims cannot be read here"
         namespace, name = map(quote, claim)
         path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"
         try:
@@ -201,8 +198,7 @@ _request = msgspec.json.Decoder(_Request)
 class AnnouncedNodes:
     """Whether a gang waits for a node instead of evicting. One event loop only."""
 
-    def __init__(self, client: KubeApi | None, settings: PlanSettings, clocks: Clocks) -> None:
-        """``client`` None: nothing can be read, and nothing is waited for."""
+    def __init__(self, client: KubeApi, settings: PlanSettings, clocks: Clocks) -> None:
         self._client = client if settings.scale_up == "auto" else None
         self._settings = settings
         self._clocks = clocks

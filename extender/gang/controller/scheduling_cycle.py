@@ -90,8 +90,8 @@ class SchedulingCycle:
         self._pending_gangs = reading.pending_gangs
         self.lock = FairLock(admission)
         self._admission = admission
-        self._claims = VolumeClaims(term.unwatched)
-        self._announced = AnnouncedNodes(term.unwatched, term.settings.plan, term.clocks)
+        self._claims = VolumeClaims(term.client)
+        self._announced = AnnouncedNodes(term.client, term.settings.plan, term.clocks)
         self.planner_thread = executor.thread
         self._executor = executor
         self._victims = executor.plans.victims

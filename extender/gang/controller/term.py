@@ -27,7 +27,6 @@ from extender.gang.controller.rounds import Heartbeats
 from extender.gang.controller.waiting import PendingGangs, Waiting
 from extender.gang.core.last_check import KeptGangs
 from extender.gang.core.reservations import Reservations
-from extender.gang.fairness.suspensions import SuspensionStore
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.incremental.victims import leaves_in_time
 from extender.gang.leader_election.lease import Leadership
@@ -144,6 +143,7 @@ class Apart:
 class Term:
     """What a term is handed from outside."""
 
+    client: KubeApi
     source: ClusterSource
     settings: Settings
     resolver: Resolver
@@ -158,14 +158,6 @@ class Term:
     blind_seconds: float
     """For how long after the start a life before may have offered nodes."""
     listener: Listener
-    suspended: SuspensionStore | None = None
-    """Where suspended gangs are kept; None: nowhere."""
-    evicted: KubeApi | None = None
-    """Where it is written who was evicted before; None: nowhere."""
-    conditions: KubeApi | None = None
-    """Where the conditions of PodGroups are; None: nowhere."""
-    unwatched: KubeApi | None = None
-    """Where objects are read that no watch has (claims, events); None: nowhere."""
     verifier: Verifier | None = None
     """Who is asked before pods are evicted; None: nobody."""
 
@@ -235,7 +227,7 @@ def telling_of(term: Term, reading: Reading) -> Telling:
     gate = asyncio.Semaphore(CONCURRENCY)
     notices = Notices(term.notifier, reading.source, term.clocks, background, gate)
     conditions = GroupConditions(
-        term.conditions,
+        term.client if term.settings.groups.conditions else None,
         reading.source,
         reading.gangs,
         term.clocks,

@@ -10,7 +10,6 @@ from extender.gang.controller.records import Records
 from extender.gang.controller.requests import Binder, Evictor
 from extender.gang.controller.rounds import Heartbeats
 from extender.gang.controller.term import Term
-from extender.gang.fairness.suspensions import SuspensionStore
 from extender.gang.leader_election.lease import Alone, Leadership
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.runtime.cluster_source import ClusterSource
@@ -51,6 +50,7 @@ def coordinate(
     binder = Binder(client, settings.bind.post_seconds, clocks=clocks, rng=random)
     return Coordinator(
         Term(
+            client=client,
             source=source,
             settings=settings,
             resolver=resolver,
@@ -64,10 +64,6 @@ def coordinate(
             random=random or random_module.Random(),
             blind_seconds=blind_seconds,
             listener=listener,
-            suspended=SuspensionStore(client, namespace),
-            evicted=client,
-            conditions=client if settings.groups.conditions else None,
-            unwatched=client,
             verifier=verifier,
         )
     )
