@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from bench.serving.verbs_bench import node_names
 from extender.cache.cache import Cache
-from extender.gang.controller.wiring import coordinate
+from extender.gang.controller.coordinator import coordinate
 from extender.gang.core.reservations import Preemption
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.preemption_state import PreemptionState

@@ -40,9 +40,8 @@ from extender.cli.number_flags import listening_port
 from extender.cli.output import error
 from extender.console.console import Console
 from extender.decode.metadata import keep_annotations
-from extender.gang.controller.coordinator import Coordinator
+from extender.gang.controller.coordinator import Coordinator, coordinate
 from extender.gang.controller.rounds import Heartbeats
-from extender.gang.controller.wiring import coordinate
 from extender.gang.leader_election.elector import Elector
 from extender.gang.leader_election.lease import LeaderLabel, Leadership
 from extender.gang.runtime.signature import read_key

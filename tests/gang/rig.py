@@ -16,9 +16,8 @@ import pytest
 from msgspec.structs import replace
 
 from extender.cache.cache import Cache
-from extender.gang.controller.coordinator import SWEEP, TICK
+from extender.gang.controller.coordinator import SWEEP, TICK, coordinate
 from extender.gang.controller.planning_rounds import PLANNING
-from extender.gang.controller.wiring import coordinate
 from extender.gang.plan.candidates import Candidates
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.verdicts import Verifier

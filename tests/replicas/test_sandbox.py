@@ -12,9 +12,8 @@ from msgspec.structs import replace
 
 from extender.app.replica import Replica
 from extender.cache.cache import Cache
-from extender.gang.controller.coordinator import Coordinator
+from extender.gang.controller.coordinator import Coordinator, coordinate
 from extender.gang.controller.rounds import Heartbeats
-from extender.gang.controller.wiring import coordinate
 from extender.gang.leader_election.elector import Elector
 from extender.gang.leader_election.lease import LABEL, LeaderLabel, Leadership
 from extender.groups.resolver import Resolver

@@ -11,9 +11,8 @@ from typing import Any
 from extender.cache.cache import Cache
 from extender.cache.clock import Clock
 from extender.cache.feed import Change
-from extender.gang.controller.coordinator import Coordinator
+from extender.gang.controller.coordinator import Coordinator, coordinate
 from extender.gang.controller.rounds import Heartbeats
-from extender.gang.controller.wiring import coordinate
 from extender.gang.leader_election.lease import Leadership
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.tell.listener import Listener

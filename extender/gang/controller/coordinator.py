@@ -4,12 +4,13 @@ Verbs and the planning loop ask ``answering.py``; ``scheduling_cycle.py`` search
 another, ``Replanning`` does so for plans that do not hold any more. Deadlines have a loop of
 their own.
 
-Removes, now and then, what lives before or lost answers may have left behind.
+``coordinate`` puts a term together; serve, tests and the simulation all start there.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random as random_module
 from collections.abc import Mapping
 from math import inf
 
@@ -21,12 +22,14 @@ from extender.gang.booking.bookings import Bookings
 from extender.gang.controller.answering import Answering, VerbPatience
 from extender.gang.controller.executor import Executor, ForOthers
 from extender.gang.controller.hints import Nominations
+from extender.gang.controller.notifier import Notifier
 from extender.gang.controller.planner_thread import PLANNER, PlannerThread
 from extender.gang.controller.planning_rounds import PLANNING, PlanningRounds
 from extender.gang.controller.preconditions import Preconditions
-from extender.gang.controller.records import RecordWriter
+from extender.gang.controller.records import Records, RecordWriter
 from extender.gang.controller.recovery import Recovery
-from extender.gang.controller.rounds import run_rounds
+from extender.gang.controller.requests import Binder, Evictor
+from extender.gang.controller.rounds import Heartbeats, run_rounds
 from extender.gang.controller.scheduling_cycle import Replanning, SchedulingCycle
 from extender.gang.controller.term import Reading, Telling, Term, reading_of, telling_of
 from extender.gang.core.last_check import KeptGangs, LastCheck
@@ -45,12 +48,19 @@ from extender.gang.core.victim_group import Tables
 from extender.gang.fairness.admission import Admission
 from extender.gang.fairness.eviction_history import EvictedStore, EvictionHistory
 from extender.gang.fairness.suspensions import Suspensions, SuspensionStore
-from extender.gang.leader_election.lease import Leadership
+from extender.gang.leader_election.lease import Alone, Leadership
 from extender.gang.plan.planner import Planner
 from extender.gang.runtime.clocks import Clocks
 from extender.gang.runtime.cluster_source import ClusterSource
+from extender.gang.runtime.signature import Signer
+from extender.gang.scheduler_view.assumed_pods import BLIND_SECONDS
+from extender.gang.tell.listener import Listener
+from extender.gang.tell.verdicts import Verifier
+from extender.groups.resolver import Resolver
+from extender.kube.api import KubeApi
 from extender.kube.api_errors import ApiError
 from extender.model.objects import GangKey, Node, Pod
+from extender.settings.settings import Settings
 
 log = structlog.get_logger("gang")
 
@@ -388,3 +398,50 @@ def _eviction_history(term: Term, reading: Reading, telling: Telling) -> Evictio
             telling.background,
         )
     return EvictionHistory(protection, store, term.clocks, reading.gangs)
+
+
+def coordinate(
+    client: KubeApi,
+    source: ClusterSource,
+    settings: Settings,
+    resolver: Resolver,
+    namespace: str,
+    *,
+    record_key: bytes = b"",
+    clocks: Clocks | None = None,
+    random: random_module.Random | None = None,
+    leadership: Leadership | None = None,
+    heartbeats: Heartbeats | None = None,
+    blind_seconds: float = BLIND_SECONDS,
+    listener: Listener | None = None,
+    verifier: Verifier | None = None,
+) -> Coordinator:
+    """Return a coordinator that acts through ``client``.
+
+    ``namespace`` is where plan records are kept, ``record_key`` what they are signed with (b"":
+    they are not); ``listener`` hears of decisions, evictions and best-effort writes that failed.
+    ``blind_seconds``: for how long after the start a life before may have offered nodes.
+    ``verifier`` is asked before pods are evicted; None: nobody.
+    """
+    clocks, listener = clocks or Clocks(), listener or Listener()
+    evictor = Evictor(client, settings.eviction, clocks=clocks, rng=random, listener=listener)
+    binder = Binder(client, settings.bind.post_seconds, clocks=clocks, rng=random)
+    return Coordinator(
+        Term(
+            client=client,
+            source=source,
+            settings=settings,
+            resolver=resolver,
+            records=Records(client, namespace, Signer(record_key)),
+            evictor=evictor,
+            notifier=Notifier(client, listener, clocks),
+            binder=binder,
+            leadership=leadership or Alone(),
+            heartbeats=heartbeats or Heartbeats(),
+            clocks=clocks,
+            random=random or random_module.Random(),
+            blind_seconds=blind_seconds,
+            listener=listener,
+            verifier=verifier,
+        )
+    )

@@ -153,7 +153,7 @@ class Preconditions:
         )
 
     def of_unit(self, victims: Sequence[Victim], priority: int) -> str:
-        """Return why an untouched gang must not go now, "" when it may."""
+        """Return why no pod of a gang may be evicted first now, "" when one may."""
         return self._check.of_unit(victims, priority, self.shown())
 
     # -- plans ----------------------------------------------------------------------------
@@ -327,7 +327,7 @@ class Preconditions:
         )
 
     def gone_in_part(self, preemption: Preemption, group: VictimGroup, claim: Claim) -> str:
-        """Return why what is left of an untouched group may stay, "" when nothing speaks for it.
+        """Return why the rest of a group may stay of which we evicted no pod, "" where it may not.
 
         Where others have taken a part of it another search may find seats without the rest. A
         plan is searched for again for that a few times, as for room that has come.
