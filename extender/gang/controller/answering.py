@@ -1,12 +1,4 @@
-"""What a gang is answered: its plan under way, a refusal that stands, or what is found now.
-
-How long a verb waits for its own answer; the work goes on when the verb does not wait any more.
-
-kube-scheduler tries one pod after the other, and gives an extender up after its httpTimeout: the
-pod then had an attempt for nothing, and others waited for it. What a search takes is limited by
-plan.seconds; before and after it the cluster is taken in, a problem put together and an answer
-tried out.
-"""
+"""What a gang is answered: its plan under way, a refusal that stands, or what is found now."""
 
 from __future__ import annotations
 
@@ -37,7 +29,13 @@ SEARCHES = 1.2
 
 
 class VerbPatience:
-    """Work by its key: verbs that ask for the same wait for the same. One event loop only."""
+    """How long a verb waits for its own answer; the work goes on when it does not wait any more.
+
+    kube-scheduler tries one pod after the other, and gives an extender up after its httpTimeout:
+    the pod then had an attempt for nothing, and others waited for it. What a search takes is
+    limited by plan.seconds; before and after it the cluster is taken in, a problem put together and
+    an answer tried out. Verbs that ask for the same wait for the same. One event loop only.
+    """
 
     def __init__(self, background: Background, clocks: Clocks, plan_seconds: float) -> None:
         self._clocks = clocks

@@ -2,11 +2,6 @@
 
 The one place that sends evictions for plans. What is done, and when, is decided in
 ``core/preemption.py`` and ``core/victim_group.py``; how one request is made is in ``requests.py``.
-
-Asks kube-scheduler's own filters about a plan that evicts pods, after our rules said yes.
-
-Without an answer no pod is evicted, and it is said. A seat that they refuse is left out for members
-like that one, as one that kube-scheduler itself has refused (core/refused_seats.py).
 """
 
 from __future__ import annotations
@@ -96,7 +91,12 @@ MOST_TOLD = 3
 
 
 class Verification:
-    """Asks ``verifier``; None: nobody, and our own rules are enough."""
+    """Asks kube-scheduler's own filters about a plan that evicts pods, after our rules said yes.
+
+    Without an answer no pod is evicted, and it is said. A seat that they refuse is left out for
+    members like that one, as one that kube-scheduler itself has refused (core/refused_seats.py).
+    ``verifier`` None: nobody is asked, and our own rules are enough.
+    """
 
     def __init__(
         self, verifier: Verifier | None, reservations: Reservations, evidence: NodeLists

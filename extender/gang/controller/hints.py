@@ -1,29 +1,4 @@
-"""How kube-scheduler is brought to try pods again: nominations and wake-ups, behind one gate.
-
-status.nominatedNodeName of members: written when a plan acts, cleared when it is over.
-
-A hint only, but one that is not cleared makes kube-scheduler keep room free for nobody, so
-clearing is tried until it is done.
-
-Brings kube-scheduler to try the members of a plan on their seats, once these are open.
-
-A member is woken by a change of its object. Where kube-scheduler may look at a part of the nodes
-only, it is nominated to its seat right before that: the nominated node is tried alone and first.
-An attempt that was under way meanwhile may clear the nomination when it fails, untried
-(docs/nominations.md), so members are called again, with pauses, until they have been asked about
-with it.
-
-Pods without a seat that others' seats kept waiting, and how kube-scheduler is made to try them.
-
-It tries a pod that an extender refused when a pod or node changes, at the latest after five
-minutes; that a plan is over is no such change, so the pod itself is touched.
-
-A pod that was refused in preempt alone was refused by kube-scheduler's own filters on every node.
-It waits for an event of those plugins, and a changed annotation is none. A nomination that ends is
-one: kube-scheduler takes it for a pod deleted from that node, for all pods of the same priority or
-less (updatePodInSchedulingQueue in pkg/scheduler/eventhandlers.go), and NodeResourcesFit waits for
-that. So such a pod is nominated to a node, and the nomination is cleared at once.
-"""
+"""How kube-scheduler is brought to try pods again: nominations and wake-ups, behind one gate."""
 
 from __future__ import annotations
 
@@ -64,7 +39,11 @@ Keys = Callable[[Pod], GangKey | None]
 
 
 class Nominations:
-    """Writes and clears them. ``gate`` bounds all hints."""
+    """status.nominatedNodeName of members: written when a plan acts, cleared when it is over.
+
+    A hint only, but one that is not cleared makes kube-scheduler keep room free for nobody, so
+    clearing is tried until it is done. ``gate`` bounds all hints.
+    """
 
     def __init__(
         self,
@@ -176,7 +155,14 @@ LONGEST_PAUSE = 2.0
 
 
 class Requeuing:
-    """Nominates and wakes. ``gate`` bounds all hints."""
+    """Brings kube-scheduler to try the members of a plan on their seats, once these are open.
+
+    A member is woken by a change of its object. Where kube-scheduler may look at a part of the
+    nodes only, it is nominated to its seat right before that: the nominated node is tried alone and
+    first. An attempt that was under way meanwhile may clear the nomination when it fails, untried
+    (docs/nominations.md), so members are called again, with pauses, until they have been asked
+    about with it. ``gate`` bounds all hints.
+    """
 
     def __init__(
         self,
@@ -306,7 +292,19 @@ class _Asked(Struct, frozen=True):
 
 
 class HeldBack:
-    """Remembers and wakes them. ``gate`` bounds all hints."""
+    """Pods without a seat that others' seats kept waiting, and how kube-scheduler is made to try
+    them.
+
+    It tries a pod that an extender refused when a pod or node changes, at the latest after five
+    minutes; that a plan is over is no such change, so the pod itself is touched.
+
+    A pod that was refused in preempt alone was refused by kube-scheduler's own filters on every
+    node. It waits for an event of those plugins, and a changed annotation is none. A nomination
+    that ends is one: kube-scheduler takes it for a pod deleted from that node, for all pods of the
+    same priority or less (updatePodInSchedulingQueue in pkg/scheduler/eventhandlers.go), and
+    NodeResourcesFit waits for that. So such a pod is nominated to a node, and the nomination is
+    cleared at once. ``gate`` bounds all hints.
+    """
 
     def __init__(
         self,

@@ -1,22 +1,4 @@
-"""What is read from the API server before a plan evicts pods, and is not watched.
-
-Whether a claim that several members name may be used by several pods.
-
-No PersistentVolumeClaim is watched. Where a plan evicts pods and two of its seats name one claim,
-the API server is asked for that claim's access modes. One pod alone may use a claim of mode
-ReadWriteOncePod, so the second member would never start.
-
-Source: VolumeRestrictions of kube-scheduler 1.37. Which mode a claim has never changes.
-
-Asks the API server what autoscalers have said of a gang's pods, before a plan evicts for it.
-
-Events are not watched: a cluster of 5,000 nodes writes hundreds a second. They are read where a
-plan with victims is about to begin, in one namespace, without those of the kubelet, of
-kube-scheduler and of this program. The answer is used for a while, longer where it took longer, so
-reading takes a tenth of the time at most.
-
-Nothing is kept that a restart would lose: the events are read again, and state their own times.
-"""
+"""What is read from the API server before a plan evicts pods, and is not watched."""
 
 from __future__ import annotations
 
@@ -65,7 +47,14 @@ _claim = msgspec.json.Decoder(_Claim)
 
 
 class VolumeClaims:
-    """Asks the API server. One event loop only."""
+    """Whether a claim that several members name may be used by several pods.
+
+    No PersistentVolumeClaim is watched. Where a plan evicts pods and two of its seats name one
+    claim, the API server is asked for that claim's access modes. One pod alone may use a claim of
+    mode ReadWriteOncePod, so the second member would never start. One event loop only.
+
+    Source: VolumeRestrictions of kube-scheduler 1.37. Which mode a claim has never changes.
+    """
 
     def __init__(self, client: KubeApi) -> None:
         self._client = client
@@ -196,7 +185,16 @@ _request = msgspec.json.Decoder(_Request)
 
 
 class AnnouncedNodes:
-    """Whether a gang waits for a node instead of evicting. One event loop only."""
+    """Whether a gang waits for a node instead of evicting: the API server is asked what autoscalers
+    have said of its pods. One event loop only.
+
+    Events are not watched: a cluster of 5,000 nodes writes hundreds a second. They are read where a
+    plan with victims is about to begin, in one namespace, without those of the kubelet, of
+    kube-scheduler and of this program. The answer is used for a while, longer where it took longer,
+    so reading takes a tenth of the time at most.
+
+    Nothing is kept that a restart would lose: the events are read again, and state their own times.
+    """
 
     def __init__(self, client: KubeApi, settings: PlanSettings, clocks: Clocks) -> None:
         self._client = client if settings.scale_up == "auto" else None

@@ -12,13 +12,6 @@ Rules
   was reported as ended must not come back to life.
 - What cannot be read, or is not surely ours (extender.gang.runtime.signature), is kept aside: told,
   never acted on, never deleted.
-
-A plan record as ConfigMaps: how its parts are made, and what can be read of one.
-
-Keeps the record of every plan until nothing is owed for it any more.
-
-The record outlives its plan while units that have gone in part are not finished: whoever
-starts next finishes them. Every write is made by one task a record, in order.
 """
 
 from __future__ import annotations
@@ -353,6 +346,8 @@ class Records:
                 return items
 
 
+# -- a record as ConfigMaps: how its parts are made, and what can be read of one ------------------
+
 LABEL = "podgroup-extender.io/plan"
 PART_LABEL = "podgroup-extender.io/plan-part"
 GANG_ANNOTATION = "podgroup-extender.io/gang"
@@ -478,7 +473,11 @@ class Kept(Struct, kw_only=True):
 
 
 class RecordWriter:
-    """Writes, updates and deletes plan records as preemptions and units go on."""
+    """Keeps the record of every plan until nothing is owed for it any more.
+
+    The record outlives its plan while units that have gone in part are not finished: whoever
+    starts next finishes them. Every write is made by one task a record, in order.
+    """
 
     def __init__(self, records: Records, leadership: Leadership, background: Background) -> None:
         self._records = records

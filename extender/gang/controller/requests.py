@@ -1,18 +1,7 @@
 """Single requests that rehearse, mark, evict or bind one pod, and how each is tried again.
 
-Rehearsal: every eviction of a plan as a dry run with the UID precondition. A budget, a right
-or an admission webhook that says no stops the plan before the first pod is lost.
-Mark: condition DisruptionTarget (reason PreemptionByScheduler), as kube-scheduler does, so
-that controllers and SkyPilot can tell.
-Evict: DELETE with the UID precondition and the pod's own grace period, or the Eviction API
-for pods under a PodDisruptionBudget that is respected.
-
 Which victims, in which order, and what follows from a refusal is not decided here
 (extender.gang.core.victim_group).
-
-A binding carries the pod's UID (Binding.metadata.uid): the API server refuses it with a conflict
-when the name is another pod's by now, when the pod has a node, and when it is being deleted
-(assignPod in pkg/registry/core/pod/storage). What an unclear answer has done is read back.
 """
 
 from __future__ import annotations
@@ -74,7 +63,15 @@ class EvictionRefused(Exception):  # noqa: N818 - an answer of the API server, n
 
 
 class Evictor:
-    """Sends evictions, pod by pod. ``clocks`` and ``rng`` are injected for tests."""
+    """Sends evictions, pod by pod. ``clocks`` and ``rng`` are injected for tests.
+
+    Rehearsal: every eviction of a plan as a dry run with the UID precondition. A budget, a right
+    or an admission webhook that says no stops the plan before the first pod is lost.
+    Mark: condition DisruptionTarget (reason PreemptionByScheduler), as kube-scheduler does, so
+    that controllers and SkyPilot can tell.
+    Evict: DELETE with the UID precondition and the pod's own grace period, or the Eviction API
+    for pods under a PodDisruptionBudget that is respected.
+    """
 
     def __init__(
         self,
@@ -374,7 +371,13 @@ class Ended(Struct, frozen=True):
 
 
 class Binder:
-    """Posts bindings. ``seconds`` is how long one may be tried."""
+    """Posts bindings. ``seconds`` is how long one may be tried.
+
+    A binding carries the pod's UID (Binding.metadata.uid): the API server refuses it with a
+    conflict when the name is another pod's by now, when the pod has a node, and when it is being
+    deleted (assignPod in pkg/registry/core/pod/storage). What an unclear answer has done is read
+    back.
+    """
 
     def __init__(
         self,

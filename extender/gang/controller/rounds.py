@@ -1,7 +1,4 @@
-"""Loops that look after preemptions and waiting gangs, and show that they live.
-
-Signs of life of the loops and threads that nobody waits for.
-"""
+"""Loops that look after preemptions and waiting gangs, and show that they live."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 Searching is serialised by a lock, so two gangs are never planned against the same free room;
 the lock is held for nothing but the search and the comparison of its answer with the newest
 state.
-
-Searches for another plan in the place of one that does not hold any more.
 """
 
 from __future__ import annotations
@@ -611,7 +609,8 @@ the gang none of its own changes, and each time they are victims like others."""
 
 
 class Replanning:
-    """Changes plans, ``max_replans`` times each.
+    """Searches for another plan in the place of one that does not hold any more, ``max_replans``
+    times each.
 
     ``posting(preemption)``: bindings of its members are on their way to the API server.
     """

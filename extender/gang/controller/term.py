@@ -1,10 +1,6 @@
 """One term of acting: what it is handed, and what all its parts share, read and told.
 
 ``coordinator.py`` makes the parts that act of these.
-
-Whether gangs can be decided now: the caches, the lease and the plan records have to be there.
-
-One gang after another: what fails for one is told and keeps nobody else from their turn.
 """
 
 from __future__ import annotations
@@ -50,7 +46,8 @@ from extender.settings.settings import Settings
 
 
 class Readiness:
-    """Of one term. ``recovered`` is set once the records of a life before are taken in."""
+    """Whether gangs can be decided now: the caches, the lease and the plan records have to be
+    there. ``recovered`` is set once the records of a life before are taken in."""
 
     def __init__(self, source: ClusterSource, leadership: Leadership, stale_seconds: float) -> None:
         """``stale_seconds``: for how long a watch may bring nothing while it is down."""
@@ -101,7 +98,8 @@ Found = TypeVar("Found")
 
 
 class Apart:
-    """Runs steps of a round gang by gang. One event loop only."""
+    """Runs steps of a round gang by gang: what fails for one is told and keeps nobody else from
+    their turn. One event loop only."""
 
     def __init__(self, notices: Notices, clocks: Clocks) -> None:
         self._notices = notices

@@ -3,11 +3,6 @@
 Searching is cheap but not free, and kube-scheduler asks once a member: a
 refusal is given again while nothing changed, and for a moment even when
 something did. A plan that failed makes the gang's next one wait.
-
-Gangs that kube-scheduler has tried to place and could not, kept per pod event.
-
-The controller loop looks here several times a second; walking over all pending
-pods for it would cost more the busier the cluster is.
 """
 
 from __future__ import annotations
@@ -29,7 +24,11 @@ from extender.model.texts import counted
 
 
 class PendingGangs:
-    """Gang keys with at least one tried, unbound, ungated member."""
+    """Gang keys with at least one tried, unbound, ungated member, kept per pod event.
+
+    The controller loop looks here several times a second; walking over all pending pods for it
+    would cost more the busier the cluster is.
+    """
 
     def __init__(
         self, member_key: Callable[[Pod], GangKey | None], schedulers: tuple[str, ...]

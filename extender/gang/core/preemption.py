@@ -29,8 +29,6 @@ any                         GivesWay to another plan          ENDED
 The seats are held from the first event on. Entering CHANGING or ENDED lets all victim groups go
 of which no pod has gone by our hand (``Released``) and all binds that are held (``SeatsReleased``).
 The record of a plan that has ended stays while something is owed (``RecordOver``, ``Owes``).
-
-How long each step of a plan may take. Nothing here waits or acts.
 """
 
 from __future__ import annotations

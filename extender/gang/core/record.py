@@ -4,13 +4,6 @@ A record holds what a later life needs and no more: seats, victims and whom to w
 without explanations. Packed and compressed it is cut into parts below the API server's limit
 for one object (1 MiB of data in a ConfigMap; 1.5 MiB a request in etcd): 10,000 seats with
 10,000 victims are two parts.
-
-What a plan record may ask for, compared with the cluster: it is checked as a new plan is.
-
-A record that asks for what no plan of ours could say is not ours, or was changed; it is kept
-aside whatever its signature says. What merely does not hold any more is no reason for doubt.
-
-The victims that a record names, and what has become of them since a life before.
 """
 
 from __future__ import annotations
@@ -136,6 +129,8 @@ HIGHEST = SYSTEM_CRITICAL + 1000
 def doubt(record: Record, snapshot: Snapshot, gangs: Resolves, *, signed: bool) -> str:
     """Return why a record that was read must not be acted on at all, "" when it may be.
 
+    A record that asks for what no plan of ours could say is not ours, or was changed; it is kept
+    aside whatever its signature says. What merely does not hold any more is no reason for doubt.
     ``signed``: its signature is ours, so that what it says of a preemptor that is gone counts.
     """
     plan = record.plan
@@ -213,7 +208,7 @@ def _justified(record: Record, snapshot: Snapshot, gangs: Resolves) -> int:
 
 
 class RecordedVictims:
-    """Those of one record, on one snapshot.
+    """The victims that a record names, and what has become of them by a snapshot.
 
     ``created``: when the record was made, in whole seconds of the API server's clock; 0: unknown.
     ``leaves``: whether a pod's end is near, at a wall time.

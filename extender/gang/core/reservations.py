@@ -4,19 +4,12 @@ A seat is held from the moment its plan enters the book, before that is rehearse
 and recorded, until its member is seen bound or the plan ends. Holds are per pod
 uid; rooms are per node. The book has a version that grows with every change, so
 that a plan made against an older book is noticed before it is acted on.
-
-What plans under way are to evict together, by name.
-
-It is asked at every question about a member of a gang, most of them while ten thousand victims go,
-so they are not looked through. What a plan still has to evict is read from its own victims alone:
-there is no count beside them that could come to say something else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -28,57 +21,6 @@ from extender.model.extended_resources import limited_for_both
 from extender.model.objects import GangKey, Node, Pod, Requests
 from extender.model.plan import Hold, LeavingPod, Plan, Seat, Victim
 from extender.model.snapshot import Snapshot
-
-
-class Evicts(Protocol):
-    """A plan under way."""
-
-    @property
-    def key(self) -> GangKey:
-        """The gang it is for."""
-
-    @property
-    def victims(self) -> Mapping[str, Victim]:
-        """Those that are not seen gone. Nobody comes to them once it is under way."""
-
-
-class VictimUnits:
-    """Units of plans under way, as long as one of their victims is there."""
-
-    def __init__(self) -> None:
-        self._plans: dict[GangKey, tuple[Evicts, dict[str, list[str]]]] = {}
-        """Plan -> unit -> uids of victims that have not been found gone."""
-        self._named: dict[str, set[GangKey]] = {}
-        """Unit -> plans that evict it."""
-
-    def entered(self, plan: Evicts) -> None:
-        """A plan is under way from now on."""
-        units: dict[str, list[str]] = {}
-        for uid, victim in plan.victims.items():
-            units.setdefault(victim.unit, []).append(uid)
-        self._plans[plan.key] = plan, units
-        for name in units:
-            self._named.setdefault(name, set()).add(plan.key)
-
-    def left(self, key: GangKey) -> None:
-        """The gang's plan is under way no more."""
-        _, units = self._plans.pop(key)
-        for name in units:
-            plans = self._named[name]
-            plans.discard(key)
-            if not plans:
-                del self._named[name]
-
-    def taken(self, name: str) -> bool:
-        """Whether a victim of a unit is there still."""
-        return any(self._there(*self._plans[key], name) for key in self._named.get(name, ()))
-
-    @staticmethod
-    def _there(plan: Evicts, units: dict[str, list[str]], name: str) -> bool:
-        uids = units[name]
-        while uids and uids[-1] not in plan.victims:
-            uids.pop()  # so each is found gone once
-        return bool(uids)
 
 
 class Tries(Struct):
@@ -293,6 +235,50 @@ class Preemption(Struct, kw_only=True):
     def firm(self) -> bool:
         """Whether its seats keep more urgent pods of no gang away too."""
         return self.closed or self.binding
+
+
+class VictimUnits:
+    """What plans under way are to evict together, by name, while one of these victims is there.
+
+    It is asked at every question about a member of a gang, most of them while ten thousand victims
+    go, so they are not looked through. What a plan still has to evict is read from its own victims
+    alone: there is no count beside them that could come to say something else.
+    """
+
+    def __init__(self) -> None:
+        self._plans: dict[GangKey, tuple[Preemption, dict[str, list[str]]]] = {}
+        """Plan -> unit -> uids of victims that have not been found gone."""
+        self._named: dict[str, set[GangKey]] = {}
+        """Unit -> plans that evict it."""
+
+    def entered(self, plan: Preemption) -> None:
+        """A plan is under way from now on."""
+        units: dict[str, list[str]] = {}
+        for uid, victim in plan.victims.items():
+            units.setdefault(victim.unit, []).append(uid)
+        self._plans[plan.key] = plan, units
+        for name in units:
+            self._named.setdefault(name, set()).add(plan.key)
+
+    def left(self, key: GangKey) -> None:
+        """The gang's plan is under way no more."""
+        _, units = self._plans.pop(key)
+        for name in units:
+            plans = self._named[name]
+            plans.discard(key)
+            if not plans:
+                del self._named[name]
+
+    def taken(self, name: str) -> bool:
+        """Whether a victim of a unit is there still."""
+        return any(self._there(*self._plans[key], name) for key in self._named.get(name, ()))
+
+    @staticmethod
+    def _there(plan: Preemption, units: dict[str, list[str]], name: str) -> bool:
+        uids = units[name]
+        while uids and uids[-1] not in plan.victims:
+            uids.pop()  # so each is found gone once
+        return bool(uids)
 
 
 class Reservations:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from extender.gang.core.last_check import KeptGangs
 from extender.gang.core.victim_group import Sent
-from extender.gang.fairness.suspensions import ConfigMapList, WrittenBehind
+from extender.gang.fairness.kept_list import ConfigMapList, WrittenBehind
 from extender.gang.leader_election.lease import Leadership
 from extender.gang.plan.evicted_before import (
     BARE,

@@ -1,16 +1,4 @@
-"""The Lease object: reading, writing and following the one that replicas share.
-
-Who may act: of several replicas the one that holds the lease, and only while it surely does.
-
-Source of the semantics: client-go's tools/leaderelection. A holder that cannot renew must
-be still before anybody else can hold the lease, so ``acts`` is asked right before every
-request that destroys, and turns False by the clock alone.
-
-Labels the leader's pod, so that a Service selects the one replica that answers.
-
-Readiness cannot say it: a standby that is never ready would block roll-outs and disruption
-budgets, which count ready pods.
-"""
+"""The Lease object: reading, writing and following the one that replicas share."""
 
 from __future__ import annotations
 
@@ -29,7 +17,12 @@ from extender.kube.client import json_of
 
 
 class Leadership(Protocol):
-    """What acting needs to know of the lease."""
+    """Who may act: of several replicas the one that holds the lease, and only while it surely does.
+
+    Source of the semantics: client-go's tools/leaderelection. A holder that cannot renew must
+    be still before anybody else can hold the lease, so ``acts`` is asked right before every
+    request that destroys, and turns False by the clock alone.
+    """
 
     @property
     def acts(self) -> bool:
@@ -76,7 +69,12 @@ RETRY_SECONDS = 1.0
 
 
 class LeaderLabel:
-    """The label on our own pod, and on nobody else's."""
+    """Labels the leader's pod, and nobody else's, so that a Service selects the one replica that
+    answers.
+
+    Readiness cannot say it: a standby that is never ready would block roll-outs and disruption
+    budgets, which count ready pods.
+    """
 
     def __init__(
         self,

@@ -3,10 +3,6 @@
 What is tried is asked as the planner asks: the search, and its answer on the predicates. Of a quick
 question it is tried only where room alone decides, two priorities at most: at 8,000 nodes with
 budgets all of it takes half a second, and verbs wait.
-
-What would change a refusal, for whoever can do something about it. Pure.
-
-Names no other pods: a member's owner may read this.
 """
 
 from __future__ import annotations
@@ -204,6 +200,7 @@ def would_change(
 ) -> tuple[Way, ...]:
     """Return what would change a refusal that is proved, each by itself.
 
+    Names no other pods: a member's owner may read this.
     ``changes``: those that were tried. ``missing``: resources that no node offers.
     ``closed``: some of the members that found no seat may use no node beside the pods that are
     there, whatever room it has. ``unfit``: labels, taints or size keep all those off every node.

@@ -1,7 +1,4 @@
-"""Seats that other gangs hold: the room they take, and what those that give way would free.
-
-What seats take of their nodes beyond what those who still have to leave for them give back.
-"""
+"""Seats that other gangs hold: the room they take, and what those that give way would free."""
 
 from __future__ import annotations
 
@@ -112,7 +109,8 @@ def beyond_leaving(
     snapshot: Snapshot,
     counted: Iterable[str],
 ) -> list[Hold]:
-    """Return the seats, smaller by what these pods have on the same node.
+    """Return what seats take of their nodes beyond what those who still have to leave for them give
+    back: the seats, smaller by what these pods have on the same node.
 
     ``leaves``: whether a gang's plan counts on it that the pod of this uid goes. What such pods
     have beyond its own seats is nobody else's before they are gone. ``counted``: uids that count as

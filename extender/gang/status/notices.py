@@ -1,13 +1,4 @@
-"""Events: what pods and their owners are told in the course of a plan. A failure is passed over.
-
-Warning events to owners: at most one a minute an object, and beside it one that is loud.
-
-An event is a write to the API server that a tenant can cause by what it creates; told again and
-again it costs more than what it tells of. What was withheld is counted, and the next one that is
-told says what is true then.
-
-Decisions as they fall: kept, and told to members, PodGroups and whoever listens.
-"""
+"""Events: what pods and their owners are told in the course of a plan. A failure is passed over."""
 
 from __future__ import annotations
 
@@ -70,7 +61,12 @@ class _Said(Struct, frozen=True, gc=False):
 
 
 class OwnerWarnings:
-    """Who was warned lately, and how often somebody was or was not."""
+    """Warning events to owners: at most one a minute an object, and beside it one that is loud.
+
+    An event is a write to the API server that a tenant can cause by what it creates; told again and
+    again it costs more than what it tells of. What was withheld is counted, and the next one that
+    is told says what is true then.
+    """
 
     def __init__(self, clocks: Clocks) -> None:
         self._clocks = clocks
@@ -226,8 +222,8 @@ class RefusedGangs:
 
 
 class DecisionTelling:
-    """Keeps the decisions of one term; ``listener`` hears of each that does not only repeat the
-    last."""
+    """Keeps the decisions of one term, and tells members, PodGroups and whoever listens;
+    ``listener`` hears of each that does not only repeat the last."""
 
     def __init__(
         self,
