@@ -259,8 +259,6 @@ class Coordinator:
         if self.admission.ended(preemption, done=done, seen=not self.readiness.behind()):
             self.admission.gave_up(preemption, self._reading.present_gang(preemption.key), why)
         self.bindings.ended(preemption, done=done, why=why)
-        # kube-scheduler keeps room for those whom we nominated until it hears of their clearing.
-        self.evidence.freed(set(preemption.seats.values()))
         if done:
             self._reading.waiting.succeeded(preemption.key)
         elif ended.penal:

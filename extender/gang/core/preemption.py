@@ -427,7 +427,8 @@ class SeatsReleased(NamedTuple):
 
 
 class RoomFreed(NamedTuple):
-    """Less is held on these nodes than before."""
+    """Less is held on these nodes than before. kube-scheduler keeps room for those whom we
+    nominated until it hears of their clearing."""
 
     nodes: Sequence[str]
 

@@ -77,11 +77,14 @@ class ByDomain:
         self.scale, self.problem = _shared(alone, self._touches)
         self.columns = Columns(self.problem)
         self._tied = {u for u, unit in enumerate(alone.units) if unit.gang >= 0 or unit.budgets}
+        """Units whose end may matter in any domain,"""
         self._here: dict[int, set[int]] = {d: set() for d in self.domains}
+        """and in each those that matter there."""
         for u, where in self._touches.items():
             for d in where & self._here.keys():
                 self._here[d].add(u)
         self._known: dict[object, tuple[Vector, frozenset[int]] | None] = {}
+        """Answers, by domain, members, and what is gone and kept of the units that matter there."""
         self.worthwhile = len(self.domains) > 1 and all(
             sum(high - low + 1 for low, high in self._ranges(split)) <= MOST_ASKED
             for split in splits
@@ -115,8 +118,14 @@ class ByDomain:
         reached: dict[int, DomainAnswer] = {0: (nothing, ())}
         for d, (low, high) in zip(self.domains, self._ranges(split), strict=True):
             step: dict[int, DomainAnswer] = {}
+            related = tuple(
+                (units & self._tied) | (units & self._here[d]) for units in (gone, kept)
+            )
             for members in range(low, high + 1):
-                value = self._value(d, members, gone, kept, stop)
+                key = (d, members, *related)
+                if key not in self._known:
+                    self._known[key] = self._ask(d, members, gone, kept, stop)
+                value = self._known[key]
                 if value is None:
                     break
                 stop.check()
@@ -128,19 +137,10 @@ class ByDomain:
             reached = step
         return reached.get(self.need)
 
-    def _value(
-        self, d: int, members: int, gone: frozenset[int], kept: frozenset[int], stop: Stop
-    ) -> tuple[Vector, frozenset[int]] | None:
-        """The least (shared) cost of so many seats in a domain; None when there is no way."""
-        related = self._tied | self._here[d]
-        key = (d, members, gone & related, kept & related)
-        if key not in self._known:
-            self._known[key] = self._ask(d, members, gone, kept, stop)
-        return self._known[key]
-
     def _ask(
         self, d: int, members: int, gone: frozenset[int], kept: frozenset[int], stop: Stop
     ) -> tuple[Vector, frozenset[int]] | None:
+        """The least (shared) cost of so many seats in a domain; None when there is no way."""
         nothing = (0,) * len(self.problem.levels)
         if members == 0:
             return nothing, frozenset()
